@@ -21,6 +21,7 @@ pub mod stages;
 pub mod run;
 
 pub mod diff;
+pub mod system;
 pub mod trace;
 
 pub mod report;

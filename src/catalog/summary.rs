@@ -12,8 +12,8 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, Result};
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{
-    Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, Session, SourceRefs,
-    StageOutcome, Store, StoreError, Stored, find_exact, life, read_log, read_manifest,
+    Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, ReportedModels, Session,
+    SourceRefs, StageOutcome, Store, StoreError, Stored, find_exact, life, read_log, read_manifest,
 };
 
 /// Logs that are read at the same time.
@@ -55,6 +55,8 @@ pub struct RunSummary {
     pub metrics: Vec<serde_json::Value>,
     /// Usage of models behind endpoints; known of published runs only.
     pub models: BTreeMap<String, ModelUsage>,
+    /// What endpoints called themselves; known of published runs only.
+    pub reported: ReportedModels,
     /// What models in folders computed; known of published runs only.
     pub local_models: BTreeMap<String, LocalUsage>,
     /// Seconds in which it was at work.
@@ -179,6 +181,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary, StoreErro
             manifest: Some(stored.sha256),
             metrics: manifest.metrics.clone(),
             models: manifest.models.clone(),
+            reported: manifest.reported(),
             local_models: manifest.local_models.clone(),
             seconds: Some(match manifest.sessions.as_slice() {
                 [] => (manifest.finished_at - manifest.started_at).as_seconds_f64(),
@@ -213,6 +216,7 @@ async fn from_log(
         manifest: None,
         metrics: Vec::new(),
         models: BTreeMap::new(),
+        reported: ReportedModels::new(),
         local_models: BTreeMap::new(),
         seconds: (!entries.is_empty()).then(|| at_work(&sessions(&entries))),
         life: None,

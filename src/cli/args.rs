@@ -148,12 +148,16 @@ pub struct Pipeline {
     /// those of the full pipeline
     #[arg(long, value_name = "ROWS")]
     pub limit: Option<NonZeroU64>,
+    /// The generation under which endpoints answer anew.
+    #[arg(skip)]
+    pub generation: Option<String>,
 }
 
 impl Pipeline {
     /// A pipeline with all rows that it reads.
     pub fn with(pipeline: &Path, params: &[(String, String)]) -> Self {
-        Self { pipeline: pipeline.to_owned(), params: params.to_vec(), limit: None }
+        let (pipeline, params) = (pipeline.to_owned(), params.to_vec());
+        Self { pipeline, params, limit: None, generation: None }
     }
 }
 
@@ -181,13 +185,27 @@ pub struct Run {
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// Stop between rows once this much is spent, so that `--resume` continues there: `tokens=1000000`
-    /// (computed by models or counted by endpoints), `time=30m`, or both separated by a comma. Exit code 5
+    /// (computed by models or counted by endpoints), `requests=500`, `money=2.50` (by the models' `prices`),
+    /// `time=30m`, or several separated by commas. Exit code 5
     #[arg(long, value_name = "LIMITS")]
     pub budget: Option<Budget>,
     /// Do not copy the declared code of programs into the store, where the run keeps its digests: the run cannot
     /// be replayed from the store alone
     #[arg(long)]
     pub no_code_copy: bool,
+    /// Where answers of endpoints come from
+    #[arg(long, value_enum, default_value_t)]
+    pub ask: Ask,
+}
+
+/// Where answers of endpoints come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Ask {
+    /// From the ledger, where it has them.
+    #[default]
+    Ledger,
+    /// From the endpoints, all of them: new answers and new tables, beside the recorded ones, which are kept.
+    All,
 }
 
 /// `plan`
@@ -205,6 +223,9 @@ pub struct Plan {
     /// Check every object of every stored table, as `run --verify` does
     #[arg(long)]
     pub verify: bool,
+    /// Where answers of endpoints would come from
+    #[arg(long, value_enum, default_value_t)]
+    pub ask: Ask,
 }
 
 /// `schema`

@@ -66,6 +66,7 @@ impl Environment {
     pub fn draft(&self, pipeline: &Pipeline) -> Result<Draft> {
         let mut draft = load::read(&pipeline.pipeline, &pipeline.params, &self.profile_params)?;
         pipeline.limit.iter().for_each(|rows| draft.limit(rows.get()));
+        pipeline.generation.iter().for_each(|generation| draft.ask_anew(generation));
         Ok(draft)
     }
 

@@ -1,6 +1,6 @@
 //! `proofmill plan`
 
-use crate::cli::args;
+use crate::cli::args::{self, Ask, Pipeline};
 use crate::cli::environment::Environment;
 use crate::run::estimate::estimates;
 use crate::run::plan::plan as plan_run;
@@ -13,7 +13,10 @@ use proofmill_base::error::Result;
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {
     let store = environment.host.store_to_read().await?;
     let engine = environment.host.engine(&store, &environment.host.new_run())?;
-    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
+    // No run has this word: nothing is recorded under it.
+    let generation = (args.ask == Ask::All).then(|| "plan".to_owned());
+    let pipeline = Pipeline { generation, ..args.pipeline.clone() };
+    let loaded = environment.load_from_store(&pipeline, &engine, &store).await?;
     let Some(prepared) = &loaded.prepared else { return Ok(()) };
     let (select, rerun) = (args.select.as_deref(), args.rerun.as_deref());
     let choice = choice(prepared, select, rerun, args.verify, &store).await?;

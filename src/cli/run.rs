@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::args;
+use crate::cli::args::{self, Ask, Pipeline};
 use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
@@ -43,7 +43,10 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     };
     store.sweep_staging();
     let engine = environment.host.engine(&store, &run)?;
-    let loaded = environment.load_from_store(&args.pipeline, &engine, &store).await?;
+    // A run that is resumed asks under the same word as before.
+    let generation = (args.ask == Ask::All).then(|| run.to_string());
+    let pipeline = Pipeline { generation, ..args.pipeline.clone() };
+    let loaded = environment.load_from_store(&pipeline, &engine, &store).await?;
     if let Some(why) = loaded.engine.models().why_no_gpu() {
         environment.remark_once(&format!("no GPU is used: {why}; models run on the processor"));
     }
@@ -117,6 +120,9 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
     let limit = args.pipeline.limit.as_ref().map(ToString::to_string);
     let options =
         [("limit", &limit), ("select", &args.select), ("rerun", &args.rerun), ("budget", &budget)];
+    if args.ask == Ask::All {
+        command += " --ask all";
+    }
     for (option, value) in options {
         command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
     }

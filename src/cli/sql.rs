@@ -1,6 +1,6 @@
 //! `proofmill sql`
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -16,6 +16,7 @@ use crate::session::execute::{Operators, with_row};
 use crate::session::{self, Engine, Planned};
 use crate::sqltext::{self, Query, SqlErrorKind};
 use crate::stages::error::StageError;
+use crate::system::catalog::{SystemTable, system_tables};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::is_name;
 use proofmill_base::suggest;
@@ -50,13 +51,14 @@ pub async fn sql(args: &args::Sql, environment: &Environment) -> Result<()> {
         Some(_) => environment.host.store().await?,
         None => environment.host.store_to_read().await?,
     };
-    // A query without tables needs no run.
-    let runs = match query.tables.is_empty() {
+    // A query without tables of runs needs none.
+    let runs = match query.tables.iter().all(|table| SystemTable::is_prefixed(&table.name)) {
         true => NamedRuns::new(),
         false => runs(&args.runs, &store, environment).await?,
     };
-    let named = named_tables(&query, &runs, &store, environment).await?;
     let mut engine = environment.host.engine(&store, &environment.host.new_run())?;
+    let mut named = named_tables(&query, &runs, &store, environment).await?;
+    named.extend(of_store(&query, &store, &engine, environment).await?);
     if let Some(pipeline) = &args.models {
         let pipeline = args::Pipeline::with(pipeline, &[]);
         engine = environment.load(&pipeline, &engine).await?.engine;
@@ -135,7 +137,7 @@ async fn named_tables(
 ) -> Result<HashMap<String, Arc<dyn TableProvider>>> {
     let text = &query.text;
     let mut named: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
-    for table in &query.tables {
+    for table in query.tables.iter().filter(|table| !SystemTable::is_prefixed(&table.name)) {
         let Some((run, own)) = run_of(runs, &table.name) else {
             let message = format!("`{}` does not say which run it belongs to", table.name);
             let names: Vec<String> = runs.iter().filter_map(|(name, _)| name.clone()).collect();
@@ -164,6 +166,31 @@ async fn named_tables(
         named.insert(table.name.clone(), provider as Arc<dyn TableProvider>);
     }
     Ok(named)
+}
+
+/// The tables that the query names and that the store has of itself.
+async fn of_store(
+    query: &Query,
+    store: &Store,
+    engine: &Engine,
+    environment: &Environment,
+) -> Result<HashMap<String, Arc<dyn TableProvider>>> {
+    let mut wanted = BTreeSet::new();
+    for table in query.tables.iter().filter(|table| SystemTable::is_prefixed(&table.name)) {
+        let Some(known) = SystemTable::named(&table.name) else {
+            let message = format!("there is no system table `{}`", table.name);
+            let names = SystemTable::ALL.map(SystemTable::name);
+            let help = suggest::help(&table.name, names);
+            let range = table.range.clone();
+            return Err(refuse(&query.text, Code::UnknownStage, message, range, help, environment));
+        };
+        wanted.insert(known);
+    }
+    let tables = system_tables(&wanted, store, engine).await?;
+    let provider = |(which, table): (SystemTable, Arc<_>)| {
+        (which.name().to_owned(), table as Arc<dyn TableProvider>)
+    };
+    Ok(tables.into_iter().map(provider).collect())
 }
 
 /// Prints a diagnostic of the query with its place to standard error, also where rows are JSON; what remains to be

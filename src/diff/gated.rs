@@ -13,7 +13,9 @@ use crate::diff::measured::{Measured, Row, inputs};
 use crate::diff::metrics::values;
 use crate::diff::pair::TablePair;
 use crate::diff::runs::Side;
-use crate::gate::evidence::{ClusterCounts, Counts, Found, MetricEvidence, Paired, Unanswered};
+use crate::gate::evidence::{
+    ClusterCounts, Counts, MetricEvidence, MetricFound, PairedQuestions, Unanswered,
+};
 use crate::run::bind::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
@@ -55,7 +57,7 @@ impl Gated<'_> {
         });
         let incomparable = |reason: String| MetricEvidence {
             values: [None; 2],
-            found: Found::Incomparable { reason },
+            found: MetricFound::Incomparable { reason },
             noise: None,
         };
         let [ours, theirs] = match records {
@@ -92,7 +94,7 @@ impl Gated<'_> {
         };
         let found = match self.found(metric, [ours, theirs]).await? {
             Ok(found) => found,
-            Err(reason) => Found::Incomparable { reason },
+            Err(reason) => MetricFound::Incomparable { reason },
         };
         Ok(MetricEvidence { values: value, found, noise: None })
     }
@@ -113,7 +115,7 @@ impl Gated<'_> {
         &self,
         metric: &GatedMetric,
         records: [&Artifact; 2],
-    ) -> Result<std::result::Result<Found, String>> {
+    ) -> Result<std::result::Result<MetricFound, String>> {
         let [first, second] = match inputs(self.sides, records) {
             Ok(inputs) => inputs,
             Err(why) => return Ok(Err(why)),
@@ -147,7 +149,7 @@ impl Gated<'_> {
         let of = |rows: Vec<Row>| Questions::of(rows, &group, at);
         let ours = of(measured.rows(name, &pair.a, &unit, self.engine).await?);
         if first.digest() == second.digest() {
-            return Ok(Ok(Found::Equal { questions: ours.0.len() as u64 }));
+            return Ok(Ok(MetricFound::Equal { questions: ours.0.len() as u64 }));
         }
         let theirs = of(measured.rows(name, &pair.b, &unit, self.engine).await?);
         let failed = match unit.as_slice() {
@@ -160,7 +162,7 @@ impl Gated<'_> {
         };
         let column = measured.cluster;
         let counted = counted(&pairs, unit, column, metric.better).map_err(StageError::from)?;
-        Ok(Ok(Found::Paired(Box::new(counted))))
+        Ok(Ok(MetricFound::Paired(Box::new(counted))))
     }
 
     /// The items whose rows failed upstream of a table of the candidate.
@@ -311,7 +313,7 @@ fn counted(
     unit: Vec<String>,
     cluster: Option<String>,
     better: Better,
-) -> std::result::Result<Paired, stats::StatsError> {
+) -> std::result::Result<PairedQuestions, stats::StatsError> {
     let means = || pairs.iter().flat_map(|(a, b)| [a.mean(), b.mean()]).flatten();
     let binary = means().all(|value| value == 0.0 || value == 1.0);
     let bounded = means().all(|value| (0.0..=1.0).contains(&value));
@@ -343,7 +345,7 @@ fn counted(
     let answered = counts(&answered, cluster.as_deref())?;
     let all_binary = binary && all.iter().all(|(lost, _)| [-1.0, 0.0, 1.0].contains(lost));
     let worst = counts(&all, cluster.as_deref())?;
-    Ok(Paired { unit, binary: all_binary, bounded, answered, worst, unanswered })
+    Ok(PairedQuestions { unit, binary: all_binary, bounded, answered, worst, unanswered })
 }
 
 /// Counts what questions lost, each with its cluster.

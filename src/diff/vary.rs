@@ -129,7 +129,11 @@ fn of_stage(
     vary: &[String],
     text: Option<Text<'_>>,
 ) -> Vec<Difference> {
-    let counts = |name: &&String| !name.starts_with(INPUT) && !FOLLOW.contains(&name.as_str());
+    // Who asks anew says so, and changes nothing else.
+    let is_asking = |name: &str| !name.starts_with("settings.") && name.ends_with(".generation");
+    let counts = |name: &&String| {
+        !name.starts_with(INPUT) && !FOLLOW.contains(&name.as_str()) && !is_asking(name)
+    };
     let mut changed: Vec<(&str, Option<&String>, Option<&String>)> = Vec::new();
     match (old, new) {
         (Some(old), Some(new)) => {

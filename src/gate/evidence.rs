@@ -17,6 +17,12 @@ pub struct Evidence {
     /// What the runs were made of that differs and may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
+    /// Requests that endpoints answered in the candidate, where it has any: with none, the run says nothing about them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Endpoints that call themselves something else than before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported: Vec<ReportedChange>,
     /// The first stage of the candidate, in its order, whose table is another; `None` if none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<StageName>,
@@ -56,13 +62,24 @@ pub struct Difference {
     pub place: Option<String>,
 }
 
+/// An endpoint that calls itself something else than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportedChange {
+    /// The name of the model in the pipeline.
+    pub model: String,
+    /// What it called itself: the model that answered, and the fingerprint of the system.
+    pub before: Vec<String>,
+    pub now: Vec<String>,
+}
+
 /// What was found of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricEvidence {
     /// Its value in each run, over all rows of the run.
     pub values: [Option<f64>; 2],
-    pub found: Found,
+    pub found: MetricFound,
     /// How far the metric of earlier runs lies apart, if the gate counts that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
@@ -72,7 +89,7 @@ impl MetricEvidence {
     /// Of runs that are not compared.
     pub fn none() -> Self {
         let reason = "one of the runs has no numbers".to_owned();
-        Self { values: [None; 2], found: Found::Incomparable { reason }, noise: None }
+        Self { values: [None; 2], found: MetricFound::Incomparable { reason }, noise: None }
     }
 }
 
@@ -88,7 +105,7 @@ pub struct Noise {
 /// What was found of a metric, question by question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Found {
+pub enum MetricFound {
     /// The two runs do not measure the same.
     Incomparable {
         reason: String,
@@ -97,13 +114,13 @@ pub enum Found {
     Equal {
         questions: u64,
     },
-    Paired(Box<Paired>),
+    Paired(Box<PairedQuestions>),
 }
 
 /// Questions of both runs, each with one value in each: the mean of its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Paired {
+pub struct PairedQuestions {
     /// The columns that tell questions apart.
     pub unit: Vec<String>,
     /// Whether each value is 0 or 1.

@@ -4,11 +4,11 @@
 //! measured drop is at least `min_effect`. It *passes* if a drop of `min_effect` is excluded. Else it is open.
 
 use proofmill_catalog::audit::entry::VerdictWord;
-use proofmill_pipeline::gate::{Gate, GatedMetric};
+use proofmill_pipeline::gate::{Gate, GatedMetric, ReportedRule};
 use proofmill_udfs::stats;
 use serde::{Deserialize, Serialize};
 
-use crate::gate::evidence::{Counts, Evidence, Found, MetricEvidence, Paired};
+use crate::gate::evidence::{Counts, Evidence, MetricEvidence, MetricFound, PairedQuestions};
 
 /// Discordant units from which on a mean is taken to be normally distributed.
 const DISCORDANT_MIN: u64 = 10;
@@ -74,6 +74,10 @@ pub enum Broken {
     Differs {
         count: u64,
     },
+    /// So many endpoints call themselves something else than before.
+    Reported {
+        count: u64,
+    },
     /// Of a metric: the share of questions that the candidate answered.
     Answered {
         metric: u64,
@@ -88,6 +92,19 @@ pub enum Broken {
 }
 
 impl Broken {
+    /// The metric that it is about, by its number.
+    pub fn metric(&self) -> Option<usize> {
+        match self {
+            Self::Answered { metric, .. } | Self::Flips { metric, .. } => {
+                usize::try_from(*metric).ok()
+            }
+            Self::NoBaseline
+            | Self::NotFinished { .. }
+            | Self::Differs { .. }
+            | Self::Reported { .. } => None,
+        }
+    }
+
     /// The verdict that it leads to, whatever the metrics say.
     pub fn word(&self) -> VerdictWord {
         match self {
@@ -95,7 +112,7 @@ impl Broken {
             Self::NoBaseline | Self::NotFinished { .. } | Self::Differs { .. } => {
                 VerdictWord::NotComparable
             }
-            Self::Answered { .. } | Self::Flips { .. } => VerdictWord::Fail,
+            Self::Reported { .. } | Self::Answered { .. } | Self::Flips { .. } => VerdictWord::Fail,
         }
     }
 }
@@ -108,11 +125,11 @@ impl Broken {
 pub fn judge(gate: &Gate, evidence: &Evidence) -> Result<GateJudgement, stats::StatsError> {
     let broken = broken(gate, evidence);
     let signs = |metric: &MetricEvidence| match &metric.found {
-        Found::Paired(paired) => {
+        MetricFound::Paired(paired) => {
             let (_, worse, better) = paired.answered.units();
             Some(stats::sign_drop_p(worse, better))
         }
-        Found::Equal { .. } | Found::Incomparable { .. } => None,
+        MetricFound::Equal { .. } | MetricFound::Incomparable { .. } => None,
     };
     let p: Vec<Option<f64>> = evidence.metrics.iter().map(signs).collect();
     let corrected = stats::holm(&p.iter().copied().flatten().collect::<Vec<_>>())?;
@@ -121,11 +138,11 @@ pub fn judge(gate: &Gate, evidence: &Evidence) -> Result<GateJudgement, stats::S
     for ((metric, found), p) in gate.metrics.iter().zip(&evidence.metrics).zip(p) {
         let p_holm = p.and_then(|_| corrected.next());
         metrics.push(match &found.found {
-            Found::Incomparable { .. } => {
+            MetricFound::Incomparable { .. } => {
                 MetricJudgement { word: VerdictWord::NotComparable, ..nothing() }
             }
-            Found::Equal { .. } => MetricJudgement { word: VerdictWord::Pass, ..nothing() },
-            Found::Paired(paired) => {
+            MetricFound::Equal { .. } => MetricJudgement { word: VerdictWord::Pass, ..nothing() },
+            MetricFound::Paired(paired) => {
                 let judged = MetricJudgement { p, p_holm, ..nothing() };
                 of_paired(gate, metric, found, paired, judged)?
             }
@@ -175,8 +192,11 @@ fn broken(gate: &Gate, evidence: &Evidence) -> Vec<Broken> {
     if !evidence.differences.is_empty() {
         broken.push(Broken::Differs { count: evidence.differences.len() as u64 });
     }
+    if gate.reported_models == ReportedRule::Same && !evidence.reported.is_empty() {
+        broken.push(Broken::Reported { count: evidence.reported.len() as u64 });
+    }
     for (metric, found) in evidence.metrics.iter().enumerate() {
-        let Found::Paired(paired) = &found.found else { continue };
+        let MetricFound::Paired(paired) = &found.found else { continue };
         let metric = metric as u64;
         let counts = &paired.answered;
         if let Some(wanted) = gate.answered {
@@ -196,7 +216,7 @@ fn broken(gate: &Gate, evidence: &Evidence) -> Vec<Broken> {
     broken
 }
 
-impl Paired {
+impl PairedQuestions {
     /// The share of questions that the candidate answered.
     pub fn answered_share(&self) -> f64 {
         let answered = self.answered.questions + self.unanswered.no_longer;
@@ -209,7 +229,7 @@ fn of_paired(
     gate: &Gate,
     metric: &GatedMetric,
     found: &MetricEvidence,
-    paired: &Paired,
+    paired: &PairedQuestions,
     mut judged: MetricJudgement,
 ) -> Result<MetricJudgement, stats::StatsError> {
     let alpha = 1.0 - gate.confidence;
@@ -263,7 +283,7 @@ fn to_find(counts: &Counts, rate: f64, level: f64) -> Option<u64> {
 }
 
 /// About how many questions would exclude a drop, if there is none; `None` if that is not known.
-fn to_exclude(paired: &Paired, effect: f64, rate: f64, alpha: f64) -> Option<u64> {
+fn to_exclude(paired: &PairedQuestions, effect: f64, rate: f64, alpha: f64) -> Option<u64> {
     let counts = &paired.worst;
     match counts.se.filter(|_| !paired.binary || counts.clusters.is_some()) {
         Some(se) => Some(stats::questions_to_exclude_of_mean(effect, se, counts.questions, alpha)),
@@ -282,7 +302,11 @@ struct Excluded {
 }
 
 impl Excluded {
-    fn of(paired: &Paired, min_effect: f64, alpha: f64) -> Result<Self, stats::StatsError> {
+    fn of(
+        paired: &PairedQuestions,
+        min_effect: f64,
+        alpha: f64,
+    ) -> Result<Self, stats::StatsError> {
         let counts = &paired.worst;
         let (units, worse, better) = counts.units();
         if paired.binary && counts.clusters.is_none() {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use proofmill_catalog::audit::entry::{Ending, VerdictWord};
-use proofmill_pipeline::gate::{Gate, GatedMetric};
+use proofmill_pipeline::gate::{Gate, GatedMetric, ReportedRule};
 
 use crate::gate::evidence::{
-    ClusterCounts, Counts, Evidence, Found, JudgedRun, MetricEvidence, Paired, Unanswered,
+    ClusterCounts, Counts, Evidence, JudgedRun, MetricEvidence, MetricFound, PairedQuestions,
+    ReportedChange, Unanswered,
 };
 use crate::gate::judge::{Broken, GateJudgement, Shortfall, judge};
 
@@ -30,6 +31,7 @@ fn gate(metrics: usize) -> Gate {
         confidence: 0.95,
         answered: None,
         flips: Default::default(),
+        reported_models: Default::default(),
         vary: None,
         noise: None,
     }
@@ -42,8 +44,8 @@ fn counts(questions: u64, worse: u64, better: u64) -> Counts {
     Counts { questions, worse, better, drop, se: Some(se).filter(|se| *se > 0.0), clusters: None }
 }
 
-fn paired(answered: Counts) -> Found {
-    Found::Paired(Box::new(Paired {
+fn paired(answered: Counts) -> MetricFound {
+    MetricFound::Paired(Box::new(PairedQuestions {
         unit: vec!["id".to_owned()],
         binary: true,
         bounded: true,
@@ -57,18 +59,20 @@ fn run(how: Option<Ending>) -> JudgedRun {
     JudgedRun { run: "20261121-021500123-k3f9qa".parse().unwrap(), how, manifest: None }
 }
 
-fn evidence(found: Vec<Found>) -> Evidence {
+fn evidence(found: Vec<MetricFound>) -> Evidence {
     let metric = |found| MetricEvidence { values: [Some(0.5); 2], found, noise: None };
     Evidence {
         baseline: Some(run(Some(Ending::Succeeded))),
         candidate: run(Some(Ending::Succeeded)),
         metrics: found.into_iter().map(metric).collect(),
         differences: Vec::new(),
+        requests: None,
+        reported: Vec::new(),
         first_difference: None,
     }
 }
 
-fn judged(found: Vec<Found>) -> GateJudgement {
+fn judged(found: Vec<MetricFound>) -> GateJudgement {
     judge(&gate(found.len()), &evidence(found)).unwrap()
 }
 
@@ -82,8 +86,8 @@ fn several_metrics_are_corrected_and_the_worst_counts() {
     assert!((two.metrics[0].p_holm.unwrap() - 2.0 / 32.0).abs() < 1e-9);
     let both = judged(vec![five(), paired(counts(20, 6, 0))]);
     assert_eq!(both.metrics[1].word, VerdictWord::Fail, "1/64 twice is below 1/20");
-    let equal = Found::Equal { questions: 20 };
-    let other = Found::Incomparable { reason: "another judge".to_owned() };
+    let equal = MetricFound::Equal { questions: 20 };
+    let other = MetricFound::Incomparable { reason: "another judge".to_owned() };
     assert_eq!(judged(vec![equal.clone(), equal.clone()]).word, VerdictWord::Pass);
     assert_eq!(judged(vec![equal.clone(), five()]).word, VerdictWord::Fail);
     assert_eq!(judged(vec![equal, five(), other]).word, VerdictWord::NotComparable);
@@ -91,7 +95,7 @@ fn several_metrics_are_corrected_and_the_worst_counts() {
 
 #[test]
 fn runs_without_numbers_have_no_verdict() {
-    let mut found = evidence(vec![Found::Equal { questions: 5 }]);
+    let mut found = evidence(vec![MetricFound::Equal { questions: 5 }]);
     for how in [None, Some(Ending::Failed), Some(Ending::Stopped)] {
         found.candidate.how = how;
         let judged = judge(&gate(1), &found).unwrap();
@@ -117,12 +121,25 @@ fn conditions_fail_whatever_the_metric_says() {
 }
 
 #[test]
+fn an_endpoint_that_is_another_model_fails_only_where_the_gate_says_so() {
+    let (mut gate, mut found) = (gate(1), evidence(vec![paired(counts(500, 0, 0))]));
+    found.reported.push(ReportedChange {
+        model: "reader".to_owned(),
+        before: vec!["a-1".to_owned()],
+        now: vec!["a-2".to_owned()],
+    });
+    assert_eq!(judge(&gate, &found).unwrap().word, VerdictWord::Pass);
+    gate.reported_models = ReportedRule::Same;
+    assert_eq!(judge(&gate, &found).unwrap().word, VerdictWord::Fail);
+}
+
+#[test]
 fn few_discordant_units_of_values_are_bounded_by_their_share() {
     let of = |questions, worse, clusters: Option<ClusterCounts>| {
         let counts = Counts { clusters, ..counts(questions, worse, 0) };
-        let Found::Paired(mut found) = paired(counts) else { panic!() };
+        let MetricFound::Paired(mut found) = paired(counts) else { panic!() };
         found.binary = false;
-        judged(vec![Found::Paired(found)])
+        judged(vec![MetricFound::Paired(found)])
     };
     assert_eq!(of(59, 0, None).word, VerdictWord::Pass);
     assert_eq!(of(58, 0, None).word, VerdictWord::CannotTell);

@@ -11,6 +11,8 @@ use crate::models::Registry;
 use crate::report::units::count;
 use crate::session::Engine;
 use proofmill_base::clock::{Clock, parse_duration};
+use proofmill_remote::Money;
+use proofmill_settings::endpoint::Amount;
 
 /// How often it is looked at what is spent.
 const TICK: Duration = Duration::from_millis(100);
@@ -22,23 +24,46 @@ pub struct Budget {
     text: String,
     /// Tokens that models in folders compute, and that endpoints count in prompts and answers.
     tokens: Option<u64>,
+    /// HTTP requests to endpoints, repeated ones included.
+    requests: Option<u64>,
+    /// In the currency of the models' `prices`.
+    money: Option<Money>,
     time: Option<Duration>,
+}
+
+/// What a run has spent so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    tokens: u64,
+    requests: u64,
+    money: Money,
+    time: Duration,
 }
 
 impl FromStr for Budget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            "expected `tokens=N`, `time=LENGTH` such as `30m`, or both separated by a comma";
-        let mut budget = Self { text: text.to_owned(), tokens: None, time: None };
+        let expected = "expected `tokens=N`, `requests=N`, `money=AMOUNT`, `time=LENGTH` such as `30m`, or several \
+                        separated by commas";
+        let mut budget =
+            Self { text: text.to_owned(), tokens: None, requests: None, money: None, time: None };
         for part in text.split(',') {
             let (key, value) = part.split_once('=').ok_or(expected)?;
             let wrong = || format!("`{}` is {:?}; {expected}", key.trim(), value.trim());
             let twice = match key.trim() {
-                "tokens" => {
-                    let tokens = value.trim().replace('_', "").parse().ok();
-                    budget.tokens.replace(tokens.filter(|it| *it > 0).ok_or_else(wrong)?).is_some()
+                "tokens" | "requests" => {
+                    let number = value.trim().replace('_', "").parse().ok();
+                    let number = number.filter(|it| *it > 0).ok_or_else(wrong)?;
+                    let is_tokens = key.trim() == "tokens";
+                    let limit = if is_tokens { &mut budget.tokens } else { &mut budget.requests };
+                    limit.replace(number).is_some()
+                }
+                "money" => {
+                    let amount = value.trim().parse::<f64>().ok();
+                    let amount = amount.filter(|amount| *amount > 0.0);
+                    let amount = amount.and_then(|amount| Amount::try_from(amount).ok());
+                    budget.money.replace(Money::of(amount.ok_or_else(wrong)?)).is_some()
                 }
                 "time" => {
                     let time = parse_duration(value.trim()).ok_or_else(wrong)?;
@@ -81,7 +106,7 @@ impl Watch {
             loop {
                 clock.sleep(TICK).await;
                 let time = clock.monotonic().saturating_sub(began);
-                if let Some(why) = budget.exceeded(tokens(engine.models()), time) {
+                if let Some(why) = budget.exceeded(&Spent::of(engine.models(), time)) {
                     // No other task writes it.
                     let _ = reason.set(why);
                     stop.cancel();
@@ -100,19 +125,38 @@ impl Watch {
 }
 
 impl Budget {
-    fn exceeded(&self, tokens: u64, time: Duration) -> Option<String> {
-        if self.tokens.is_some_and(|most| tokens >= most) {
-            return Some(format!("{} tokens were computed or paid for", count(tokens)));
+    /// Why it says nothing of the models of a run, if it does not: a limit of money needs prices.
+    pub fn is_blind(&self, models: &Registry) -> bool {
+        self.money.is_some() && !models.has_prices()
+    }
+
+    fn exceeded(&self, spent: &Spent) -> Option<String> {
+        if self.tokens.is_some_and(|most| spent.tokens >= most) {
+            return Some(format!("{} tokens were computed or paid for", count(spent.tokens)));
         }
-        self.time.filter(|most| time >= *most).map(|_| format!("{} s have passed", time.as_secs()))
+        if self.requests.is_some_and(|most| spent.requests >= most) {
+            return Some(format!("{} requests were sent", count(spent.requests)));
+        }
+        if self.money.is_some_and(|most| spent.money >= most) {
+            return Some(format!("{} were spent", spent.money));
+        }
+        let is_late = self.time.is_some_and(|most| spent.time >= most);
+        is_late.then(|| format!("{} s have passed", spent.time.as_secs()))
     }
 }
 
-/// Tokens of all models so far.
-fn tokens(models: &Registry) -> u64 {
-    let computed = models.computed().map(|(_, it)| it.encoder_rows + it.decoder_rows);
-    let remote = models.spent().map(|(_, usage, _)| usage.prompt_tokens + usage.output_tokens);
-    computed.chain(remote).sum()
+impl Spent {
+    /// By all models so far.
+    fn of(models: &Registry, time: Duration) -> Self {
+        let mut spent = Self { time, ..Self::default() };
+        spent.tokens = models.computed().map(|(_, it)| it.encoder_rows + it.decoder_rows).sum();
+        for (_, usage, cost) in models.spent() {
+            spent.tokens += usage.prompt_tokens + usage.output_tokens;
+            spent.requests += usage.requests;
+            spent.money = Money(spent.money.0 + cost.unwrap_or_default().0);
+        }
+        spent
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +172,9 @@ mod tests {
             ("", "expected `tokens=N`"),
             ("tokens=0", "`tokens` is \"0\""),
             ("time=3", "`time` is \"3\""),
-            ("money=3", "unknown budget key `money`"),
+            ("money=0", "`money` is \"0\""),
+            ("requests=x", "`requests` is \"x\""),
+            ("euros=3", "unknown budget key `euros`"),
             ("tokens=1,tokens=2", "`tokens` is given twice"),
         ] {
             let error = text.parse::<Budget>().unwrap_err();
@@ -138,11 +184,17 @@ mod tests {
 
     #[test]
     fn the_first_limit_that_is_reached_is_reported() {
-        let budget: Budget = "tokens=1000,time=10s".parse().unwrap();
-        assert_eq!(budget.exceeded(999, Duration::from_secs(9)), None);
-        let tokens = budget.exceeded(1234, Duration::from_secs(20));
+        let budget: Budget = "tokens=1000,time=10s,requests=5,money=0.02".parse().unwrap();
+        let of = |tokens, requests, cents: u64, seconds| {
+            let money = Money::of(Amount::of_millionths(cents * 10_000));
+            let time = Duration::from_secs(seconds);
+            budget.exceeded(&Spent { tokens, requests, money, time })
+        };
+        assert_eq!(of(999, 4, 1, 9), None);
+        let tokens = of(1234, 9, 9, 20);
         assert_eq!(tokens.as_deref(), Some("1,234 tokens were computed or paid for"));
-        let time = budget.exceeded(0, Duration::from_secs(10));
-        assert_eq!(time.as_deref(), Some("10 s have passed"));
+        assert_eq!(of(0, 5, 0, 0).as_deref(), Some("5 requests were sent"));
+        assert_eq!(of(0, 0, 3, 0).as_deref(), Some("0.03 were spent"));
+        assert_eq!(of(0, 0, 0, 10).as_deref(), Some("10 s have passed"));
     }
 }

@@ -11,13 +11,15 @@ use proofmill_catalog::audit::entry::{Channels, Ending, Judged, VerdictWord};
 use proofmill_catalog::summary::{RunSummary, list};
 use proofmill_pipeline::gate::{Gate, GatedMetric};
 use proofmill_pipeline::role::KindRole;
-use proofmill_store::{SourceRef, Store, keep_sources, writer_name};
+use proofmill_store::{ReportedModel, SourceRef, Store, keep_sources, writer_name};
 
 use crate::diff::gated::{Gated, NoEvidence};
 use crate::diff::measured::metric_names;
 use crate::diff::runs::{Side, StageState, runs};
 use crate::diff::vary::{self, Text};
-use crate::gate::evidence::{Difference, Evidence, JudgedRun, MetricEvidence, Noise};
+use crate::gate::evidence::{
+    Difference, Evidence, JudgedRun, MetricEvidence, Noise, ReportedChange,
+};
 use crate::gate::verdict::{GateVerdict, named};
 use crate::host::{Host, kept};
 use crate::session::Engine;
@@ -129,6 +131,8 @@ impl Host {
             candidate: judged_run(candidate),
             metrics: Vec::new(),
             differences: Vec::new(),
+            requests: None,
+            reported: Vec::new(),
             first_difference: None,
         };
         let Some(baseline) = baseline.filter(|run| run.is_good() && candidate.is_good()) else {
@@ -156,6 +160,9 @@ impl Host {
             }
             evidence.metrics.push(found);
         }
+        evidence.requests = has_endpoints(sides[1])
+            .then(|| candidate.models.values().map(|usage| usage.answers).sum());
+        evidence.reported = reported(baseline, candidate, store).await?;
         let found = runs(sides[0], sides[1]).stages.into_iter();
         let mut others = found.filter(|stage| stage.state != StageState::Same);
         evidence.first_difference = others.next().map(|stage| stage.stage);
@@ -205,6 +212,51 @@ fn text_of(loaded: &Loaded) -> Option<Text<'_>> {
 fn judged_run(run: &RunSummary) -> JudgedRun {
     let how = run.outcome.map(Ending::from);
     JudgedRun { run: run.run.clone(), how, manifest: run.manifest }
+}
+
+/// Whether some stage of a run has answers of an endpoint.
+fn has_endpoints(side: &Side) -> bool {
+    let is_address = |part: &String| {
+        !part.starts_with("settings.") && part.contains("model.") && part.ends_with(".url")
+    };
+    side.stages.values().any(|(_, found)| found.record.components.keys().any(is_address))
+}
+
+/// Endpoints that call themselves something else than in the baseline; or, where they gave no answer there, than in the last run before
+/// the candidate in which they answered.
+async fn reported(
+    baseline: &RunSummary,
+    candidate: &RunSummary,
+    store: &Store,
+) -> Result<Vec<ReportedChange>> {
+    let names = |all: &[ReportedModel]| {
+        let name = |it: &ReportedModel| {
+            let parts = [&it.model, &it.system_fingerprint].into_iter().flatten();
+            parts.map(String::as_str).collect::<Vec<_>>().join(" ")
+        };
+        let mut names: Vec<String> = all.iter().map(name).collect();
+        names.sort();
+        names
+    };
+    let mut changes = Vec::new();
+    for (model, now) in &candidate.reported {
+        let before = match baseline.reported.get(model) {
+            Some(before) => Some(before.clone()),
+            None => {
+                let answered =
+                    |run: &RunSummary| run.run < candidate.run && run.reported.contains_key(model);
+                let listed = list(store, 1, Some(&candidate.pipeline), answered).await?;
+                let last = listed.runs.into_iter().find_map(|(_, run)| run.ok());
+                last.and_then(|run| run.reported.get(model).cloned())
+            }
+        };
+        let Some(before) = before else { continue };
+        let (before, now) = (names(&before), names(now));
+        if before != now {
+            changes.push(ReportedChange { model: model.clone(), before, now });
+        }
+    }
+    Ok(changes)
 }
 
 /// How far the values of a metric lie apart in the runs before a candidate.

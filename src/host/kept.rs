@@ -5,7 +5,7 @@ use proofmill_catalog::summary::RunSummary;
 use proofmill_pipeline::project::plain;
 use proofmill_store::{SourceRole, Store, read_source};
 
-use crate::stages::load::{self, Draft, LIMIT};
+use crate::stages::load::{self, ASK, Draft, LIMIT};
 use crate::stages::stored_tables::KeptTexts;
 
 /// The pipeline of a run as it kept it, and its texts.
@@ -28,12 +28,15 @@ pub async fn pipeline(store: &Store, run: &RunSummary) -> Result<(String, Draft,
     let params: Vec<(String, String)> = run
         .params
         .iter()
-        .filter(|(name, _)| *name != LIMIT)
+        .filter(|(name, _)| ![LIMIT, ASK].contains(&name.as_str()))
         .map(|(name, value)| (name.clone(), plain(value)))
         .collect();
     let mut draft = load::read_kept(path, &texts, &params)?;
     if let Some(rows) = run.params.get(LIMIT).and_then(serde_json::Value::as_u64) {
         draft.limit(rows);
+    }
+    if let Some(generation) = run.params.get(ASK).and_then(serde_json::Value::as_str) {
+        draft.ask_anew(generation);
     }
     Ok((path.clone(), draft, texts))
 }

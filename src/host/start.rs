@@ -15,7 +15,7 @@ use crate::run::publish::{Request, RunResult, run};
 use crate::run::replay::Replay;
 use crate::run::sources::Copies;
 use crate::stages::load::Loaded;
-use proofmill_base::error::Result;
+use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_store::{Store, Trigger, is_stop_ordered, withdraw_stop};
 
@@ -61,6 +61,11 @@ impl Host {
         stop: CancellationToken,
     ) -> Result<EndedRun> {
         let (cache, signer) = (self.cache()?, self.signer()?);
+        let is_blind = |budget: &Budget| budget.is_blind(start.loaded.engine.models());
+        if start.budget.as_ref().is_some_and(is_blind) {
+            let message = "a budget of money needs `prices`, and no model of the pipeline has any";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
         let watch = start.budget.map(|budget| {
             let engine = Arc::clone(&start.loaded.engine);
             Watch::start(budget, engine, self.clock(), stop.clone())

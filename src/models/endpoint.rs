@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Request};
-use proofmill_remote::{ModelError, Money, RemoteError, RemoteModel, Settings, Usage};
+use proofmill_remote::{ModelError, Money, RemoteError, RemoteModel, Reported, Settings, Usage};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError};
 
 use crate::models::runtime::Runtime;
@@ -34,6 +34,12 @@ impl RemoteEndpoint {
     pub fn spent(&self) -> Option<(Usage, Option<Money>)> {
         let model = self.opened.get()?.as_ref().ok()?;
         Some((model.usage(), model.cost())).filter(|(usage, _)| usage.requests > 0)
+    }
+
+    /// What it called itself in its answers, with how many of them.
+    pub fn reported(&self) -> Vec<(Reported, u64)> {
+        let model = self.opened.get().and_then(|opened| opened.as_ref().ok());
+        model.map(RemoteModel::reported).unwrap_or_default()
     }
 
     fn opened(&self) -> Result<&RemoteModel, AskError> {

@@ -70,7 +70,7 @@ impl ModelIdentity {
         match (&model.path, &model.url) {
             (Some(path), _) => {
                 let place = Placement::of(model, &runtime.gpus)?;
-                Ok(local(&open_folder(path, model)?, &place, runtime)?)
+                Ok(local(&open_folder(path, model)?, &place, model.generation.as_deref(), runtime)?)
             }
             (None, url) => {
                 let parts = remote(model, url.as_deref().unwrap_or_default());
@@ -126,6 +126,7 @@ pub(super) fn checkpoint(
 fn local(
     folder: &Folder,
     place: &Placement,
+    generation: Option<&str>,
     runtime: &Runtime,
 ) -> Result<ModelIdentity, LoadError> {
     let (identity, digested) = checkpoint(folder, runtime)?;
@@ -143,6 +144,7 @@ fn local(
         GemmBackend::Builtin => {}
         GemmBackend::CublasLt => parts.push(("gemm", "cublaslt".to_owned())),
     }
+    parts.extend(generation.map(|word| ("generation", word.to_owned())));
     parts.extend([
         ("tokenizer", identity.tokenizer_digest.to_string()),
         ("vector", vector),
@@ -165,15 +167,19 @@ fn remote(model: &Model, url: &str) -> Vec<(&'static str, String)> {
         ("top_k", capabilities.top_k),
     ];
     let offered = offered.into_iter().filter(|(_, offered)| *offered).map(|(name, _)| name);
-    vec![
-        ("api", api.to_owned()),
+    let generation = model.generation.clone().map(|word| ("generation", word));
+    let mut parts = vec![("api", api.to_owned())];
+    // One whose file names none is who it was before there were any.
+    parts.extend(generation);
+    parts.extend([
         // Answers have log-probabilities, or have none.
         ("logprobs", capabilities.logprobs.to_string()),
         ("model", model.model.clone().unwrap_or_default()),
         (REFUSES, offered.collect::<Vec<_>>().join(", ")),
         ("system", model.system.clone().unwrap_or_default()),
         ("url", url.trim_end_matches('/').to_owned()),
-    ]
+    ]);
+    parts
 }
 
 #[cfg(test)]
@@ -239,6 +245,13 @@ mod tests {
         assert_eq!(identity(r#", "device": "cuda", "dtype": "bf16""#, two), found);
         assert_ne!(identity(r#", "dtype": "f32""#, two), identity("", none));
         assert_eq!(identity(r#", "gemm": "builtin""#, two), found);
+    }
+
+    #[test]
+    fn with_a_generation_it_is_another_in_just_that() {
+        let mut found = identity(r#", "generation": "second""#, none);
+        assert_eq!(found.as_object_mut().unwrap().remove("generation"), Some("second".into()));
+        assert_eq!(found, identity("", none));
     }
 
     #[test]

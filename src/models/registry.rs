@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use indexmap::IndexMap;
 use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
 use proofmill_engine::schedule::Counts;
-use proofmill_remote::{Money, Usage};
+use proofmill_remote::{Money, Reported, Usage};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
 use crate::models::device::Placement;
@@ -117,6 +117,19 @@ impl Registry {
         *entry.chat_template.get_or_init(|| {
             let folder = Folder::open(Path::new(entry.model.path.as_deref()?)).ok()?;
             Some(folder.chat_template().ok()?.is_some())
+        })
+    }
+
+    /// Whether the price of what some model answers is known.
+    pub fn has_prices(&self) -> bool {
+        self.entries.values().any(|entry| entry.model.prices.is_some())
+    }
+
+    /// What each endpoint called itself in its answers, with how many of them.
+    pub fn reported(&self) -> impl Iterator<Item = (&str, Vec<(Reported, u64)>)> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            let reported = entry.endpoint.get()?.reported();
+            (!reported.is_empty()).then_some((name.as_str(), reported))
         })
     }
 

@@ -45,6 +45,9 @@ pub struct GateFile {
     pub answered: Option<f64>,
     /// How many questions may become worse or better.
     pub flips: Option<Flips>,
+    /// Whether endpoints may call themselves something else than before.
+    #[serde(default)]
+    pub reported_models: ReportedRule,
     /// What may differ between the two runs: `models.NAME`, `stages.NAME`, `stages.NAME.SETTING`, `versions`. Without it
     /// anything may.
     pub vary: Option<Vec<String>>,
@@ -92,6 +95,18 @@ pub enum Better {
     Lower,
 }
 
+/// Whether endpoints may call themselves something else in their answers than before: the `model` and the
+/// `system_fingerprint` that they report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedRule {
+    /// It is said, and decides nothing.
+    #[default]
+    Any,
+    /// A change fails.
+    Same,
+}
+
 /// How many questions may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -123,6 +138,8 @@ pub struct Gate {
     pub answered: Option<f64>,
     #[serde(default)]
     pub flips: Flips,
+    #[serde(default)]
+    pub reported_models: ReportedRule,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vary: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,6 +170,13 @@ pub fn schema() -> serde_json::Value {
 pub struct GateText(KindFile<GateFile>);
 
 impl GateText {
+    /// The file, and the line of a metric, by its number.
+    pub fn line_of(&self, metric: usize) -> (&str, usize) {
+        let node = self.0.node.at(&["metrics", &metric.to_string()]);
+        let (line, _) = self.0.sources.position(node.span);
+        (&self.0.sources.get(node.span.source).name, line)
+    }
+
     /// A metric, by its number, that no run has.
     pub fn wrong_metric(self, metric: usize, message: String, help: Option<&str>) -> Refused {
         let wrong = self.0.wrong(&["metrics", &metric.to_string(), "metric"], message, help);
@@ -260,6 +284,7 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
         confidence: file.confidence,
         answered: file.answered,
         flips: file.flips.unwrap_or_default(),
+        reported_models: file.reported_models,
         vary: file.vary.clone(),
         noise: file.noise,
     })

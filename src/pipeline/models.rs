@@ -69,6 +69,10 @@ pub struct Model {
     pub budget: Option<Budget>,
     /// Price per million tokens, in any currency.
     pub prices: Option<Prices>,
+    /// A word that tells askings of one model apart: with another word all requests are sent anew, and the recorded
+    /// answers of each are kept. With `path` or `url`.
+    #[schemars(length(min = 1, max = 100))]
+    pub generation: Option<String>,
 }
 
 /// How weights are stored and multiplied.

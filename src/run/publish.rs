@@ -36,10 +36,11 @@ use proofmill_base::ids::{PipelineName, RunId, StageName};
 use proofmill_catalog::audit::completion::RunAudit;
 use proofmill_catalog::audit::entry::RunEnd;
 use proofmill_catalog::event::{Event, StageFailure};
+use proofmill_remote::Reported;
 use proofmill_store::{
-    Extensions, Head, Lease, LocalUsage, LogFolder, MANIFEST_VERSION, Machine, Manifest,
-    ModelUsage, Outcome, PipelineRef, RunLog, Session, SourceRefs, StageOutcome, Store, Trigger,
-    publish_manifest,
+    Head, Lease, LocalUsage, LogFolder, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome,
+    PipelineRef, ReportedModel, ReportedModels, RunLog, Session, SourceRefs, StageOutcome, Store,
+    Trigger, publish_manifest, reported_extension,
 };
 
 /// What to run, and how.
@@ -209,7 +210,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
             models: models.clone(),
             local_models: local_models.clone(),
             log: head,
-            extensions: Extensions::new(),
+            extensions: reported_extension(&reported(&context)),
         };
         end.manifest = Some(publish_manifest(&store, &manifest).await?.sha256);
     }
@@ -295,6 +296,17 @@ fn usage(context: &Context) -> BTreeMap<String, ModelUsage> {
         (name.to_owned(), usage)
     });
     usage.collect()
+}
+
+/// What endpoints called themselves.
+fn reported(context: &Context) -> ReportedModels {
+    let reported = context.engine.models().reported();
+    let model = |(reported, answers): (Reported, u64)| {
+        let Reported { model, system_fingerprint } = reported;
+        ReportedModel { model, system_fingerprint, answers }
+    };
+    let of = reported.map(|(name, all)| (name.to_owned(), all.into_iter().map(model).collect()));
+    of.collect()
 }
 
 /// What the run computed with models in folders.

@@ -49,6 +49,9 @@ pub struct ScheduleFile {
     pub overlap: Overlap,
     /// What a run may spend, as `run --budget` takes it.
     pub budget: Option<String>,
+    /// Where answers of endpoints come from.
+    #[serde(default)]
+    pub ask: Ask,
     /// The gate file that judges each run, relative to the folder in which `apply` runs: read then, and kept with the schedule.
     pub gate: Option<String>,
 }
@@ -58,6 +61,17 @@ pub struct ScheduleFile {
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
     Schedule,
+}
+
+/// Where answers of endpoints come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// From the ledger, where it has them.
+    #[default]
+    Ledger,
+    /// From the endpoints, all of them, as the generation of the instant.
+    All,
 }
 
 /// What becomes of instants that were missed.
@@ -86,6 +100,12 @@ pub enum Overlap {
     Cancel,
 }
 
+impl Ask {
+    fn is_of_ledger(&self) -> bool {
+        *self == Self::Ledger
+    }
+}
+
 fn utc() -> String {
     "UTC".to_owned()
 }
@@ -109,6 +129,8 @@ pub struct Schedule {
     pub window_seconds: u64,
     pub overlap: Overlap,
     pub budget: Option<String>,
+    #[serde(default, skip_serializing_if = "Ask::is_of_ledger")]
+    pub ask: Ask,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Box<Gate>>,
 }
@@ -217,6 +239,7 @@ fn checked(
         window_seconds: window_seconds?,
         overlap: file.overlap,
         budget: file.budget,
+        ask: file.ask,
         gate: gate.ok()?.map(Box::new),
     })
 }

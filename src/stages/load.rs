@@ -26,6 +26,9 @@ use proofmill_pipeline::text::FILE_BYTES_MAX;
 /// two runs shows it.
 pub const LIMIT: &str = "--limit";
 
+/// The option that asks endpoints anew, listed likewise, with the generation of their answers.
+pub const ASK: &str = "--ask";
+
 /// A loaded pipeline.
 #[derive(Debug)]
 pub struct Loaded {
@@ -152,6 +155,17 @@ impl Draft {
             }
         }
         pipeline.params.insert(LIMIT.to_owned(), rows.into());
+    }
+
+    /// Has every endpoint answer anew, as another generation of itself, and says so among the parameters of the run. Models in
+    /// folders answer the same again, and are not.
+    pub fn ask_anew(&mut self, generation: &str) {
+        let Some(pipeline) = &mut self.parsed.pipeline else { return };
+        for (model, _) in pipeline.models.values_mut().filter(|(model, _)| model.url.is_some()) {
+            let own = model.generation.take().map(|own| own + " ").unwrap_or_default();
+            model.generation = Some(own + generation);
+        }
+        pipeline.params.insert(ASK.to_owned(), generation.into());
     }
 
     /// Prepares its stages; `from_store` has what it names, as it is now.

@@ -102,6 +102,37 @@ pub struct ModelUsage {
     pub cost: Option<String>,
 }
 
+/// What endpoints called themselves in their answers, by the names of the models.
+pub type ReportedModels = BTreeMap<String, Vec<ReportedModel>>;
+
+/// What an endpoint called itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportedModel {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_fingerprint: Option<String>,
+    pub answers: u64,
+}
+
+/// Where a manifest has them among its extensions.
+const REPORTED: &str = "reported";
+
+impl Manifest {
+    /// What endpoints called themselves in this run; nothing of a run of an older program.
+    pub fn reported(&self) -> ReportedModels {
+        let reported = self.extensions.get(REPORTED).cloned();
+        reported.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+    }
+}
+
+/// The extension of a manifest that says what endpoints called themselves; none if they did not.
+pub fn reported_extension(reported: &ReportedModels) -> Extensions {
+    let value = serde_json::to_value(reported).ok().filter(|_| !reported.is_empty());
+    value.map(|value| (REPORTED.to_owned(), value)).into_iter().collect()
+}
+
 impl Record for Manifest {
     const VERSION: u32 = MANIFEST_VERSION;
     const OLDEST: u32 = 1;

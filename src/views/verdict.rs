@@ -11,7 +11,9 @@ use proofmill_store::SourceRef;
 use serde::Serialize;
 
 use crate::draw::cells::format_float;
-use crate::gate::evidence::{Difference, Found, MetricEvidence, Paired};
+use crate::gate::evidence::{
+    Difference, MetricEvidence, MetricFound, PairedQuestions, ReportedChange,
+};
 use crate::gate::judge::{Broken, MetricJudgement, Shortfall};
 use crate::gate::verdict::GateVerdict;
 use crate::report::units::{count, date_and_time, plural};
@@ -60,12 +62,43 @@ impl VerdictView {
             let place = place.unwrap_or_default();
             format!("{place}`{stage}` differs in `{part}`{}", change(difference))
         }));
+        lines.extend(evidence.reported.iter().map(|ReportedChange { model, before, now }| {
+            let named = |all: &[String]| all.join(", ");
+            format!("model `{model}` calls itself {}, and was {}", named(now), named(before))
+        }));
+        if evidence.requests == Some(0) {
+            lines.push("0 requests were asked: this run says nothing about the models".to_owned());
+        }
         let metrics = gate.metrics.iter().zip(&evidence.metrics).zip(&judgement.metrics);
         for ((metric, found), judged) in metrics {
             let said = reason(gate.confidence, metric, found, judged);
             lines.push(format!("{}: {said}", name(metric)));
         }
         lines
+    }
+
+    /// The name of the gate.
+    pub fn gate(&self) -> &str {
+        self.verdict.gate.name.as_str()
+    }
+
+    /// The verdict about each metric, and every condition that does not hold: what CI shows one by one.
+    pub fn findings(&self) -> Vec<GateFinding> {
+        let GateVerdict { gate, evidence, judgement, .. } = &self.verdict;
+        let conditions = judgement.broken.iter().map(|broken| GateFinding {
+            metric: broken.metric(),
+            name: "condition".to_owned(),
+            word: broken.word(),
+            text: self.condition(broken),
+        });
+        let metrics = gate.metrics.iter().zip(&evidence.metrics).zip(&judgement.metrics);
+        let metrics = metrics.enumerate().map(|(at, ((metric, found), judged))| GateFinding {
+            metric: Some(at),
+            name: name(metric),
+            word: judged.word,
+            text: reason(gate.confidence, metric, found, judged),
+        });
+        metrics.chain(conditions).collect()
     }
 
     fn condition(&self, broken: &Broken) -> String {
@@ -85,6 +118,8 @@ impl VerdictView {
             }
             Broken::Differs { count: 1 } => "1 difference that `vary` does not name".to_owned(),
             Broken::Differs { count } => format!("{count} differences that `vary` does not name"),
+            Broken::Reported { count: 1 } => "a model behind an endpoint is another one".to_owned(),
+            Broken::Reported { count } => format!("{count} models behind endpoints are others"),
             Broken::Answered { metric, share } => format!(
                 "{}: {} of the questions were answered, and {} have to be",
                 of(metric),
@@ -101,6 +136,16 @@ impl VerdictView {
             }
         }
     }
+}
+
+/// A part of a verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateFinding {
+    /// The metric that it is about, by its number.
+    pub metric: Option<usize>,
+    pub name: String,
+    pub word: VerdictWord,
+    pub text: String,
 }
 
 impl View for VerdictView {
@@ -154,12 +199,13 @@ impl View for VerdictView {
 fn row(metric: &GatedMetric, found: &MetricEvidence, judged: &MetricJudgement) -> Vec<String> {
     let float = |value: Option<f64>| value.map(format_float).unwrap_or_default();
     let paired = match &found.found {
-        Found::Paired(paired) => Some(paired),
-        Found::Equal { .. } | Found::Incomparable { .. } => None,
+        MetricFound::Paired(paired) => Some(paired),
+        MetricFound::Equal { .. } | MetricFound::Incomparable { .. } => None,
     };
-    let counted = |of: fn(&Paired) -> u64| paired.map(|it| count(of(it))).unwrap_or_default();
+    let counted =
+        |of: fn(&PairedQuestions) -> u64| paired.map(|it| count(of(it))).unwrap_or_default();
     let questions = match &found.found {
-        Found::Equal { questions } => count(*questions),
+        MetricFound::Equal { questions } => count(*questions),
         _ => counted(|it| it.answered.questions),
     };
     vec![
@@ -190,11 +236,11 @@ fn reason(
     judged: &MetricJudgement,
 ) -> String {
     let paired = match &found.found {
-        Found::Incomparable { reason } => return reason.clone(),
-        Found::Equal { questions } => {
+        MetricFound::Incomparable { reason } => return reason.clone(),
+        MetricFound::Equal { questions } => {
             return format!("both runs measured the same table, {} questions", count(*questions));
         }
-        Found::Paired(paired) => paired,
+        MetricFound::Paired(paired) => paired,
     };
     let effect = format_float(metric.min_effect);
     let drop = match metric.better {
@@ -227,7 +273,7 @@ fn reason(
 
 impl Shortfall {
     /// Why it is open, and what would tell.
-    fn said(&self, drop: &str, effect: &str, paired: &Paired) -> String {
+    fn said(&self, drop: &str, effect: &str, paired: &PairedQuestions) -> String {
         let measured = format_float(paired.answered.drop);
         let about = |questions: Option<u64>| match questions {
             Some(questions) => format!("; about {} would tell", plural_of(questions, "question")),

@@ -20,11 +20,20 @@ pub struct GateArgs {
     pub file: Option<PathBuf>,
     /// Derive a verdict again from its evidence, and refuse one that this does not entail: that of a file, for which
     /// no store is needed, or the last one about a run
-    #[arg(long, value_name = "VERDICT|RUN", conflicts_with_all = ["file", "baseline", "candidate", "bisect", "out"])]
+    #[arg(long, value_name = "VERDICT|RUN", conflicts_with_all = ["file", "baseline", "candidate", "bisect", "out", "junit", "summary", "annotations"])]
     pub check: Option<String>,
     /// Write the verdict with its evidence to this file, for `--check`
     #[arg(long, value_name = "VERDICT")]
     pub out: Option<PathBuf>,
+    /// Write a JUnit report: a test case for each metric, and an error for what has no verdict
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Append the verdict in Markdown to this file, such as `$GITHUB_STEP_SUMMARY`: at most 65,000 characters
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Print a line for each metric that does not pass, as GitHub shows it beside the line of the gate file
+    #[arg(long)]
+    pub annotations: bool,
     /// Exit codes for `git bisect run`: 0 pass, 1 fail, 125 for all else, errors included
     #[arg(long)]
     pub bisect: bool,

@@ -1,5 +1,6 @@
 //! `proofmill gate`
 
+use std::io::Write as _;
 use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use crate::host::judging::{NoVerdict, WrongMetric, unknown_metric};
 use crate::run::planned::Choice;
 use crate::run::sources::Copies;
 use crate::stages::load::bytes_of;
+use crate::views::ci::{annotations, junit, summary as summary_of};
 use crate::views::verdict::{VerdictView, change};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::PipelineName;
@@ -76,15 +78,32 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
         Err(error) => return Err(said(error, text, path, environment)?),
     };
     if let Some(out) = &args.out {
-        let bytes = entered.verdict.bytes()?;
-        std::fs::write(out, bytes).map_err(|error| {
-            let message = format!("`{}` cannot be written: {error}", out.display());
-            Error::new(ErrorKind::Usage, message).with_hint("the verdict is in the store")
-        })?;
+        write(out, &entered.verdict.bytes()?, false)?;
     }
     let view = VerdictView::of(entered.verdict, Some((entered.stored, entered.channels)));
     environment.output.view(&view)?;
+    if let Some(file) = &args.junit {
+        write(file, junit(&view).as_bytes(), false)?;
+    }
+    if let Some(file) = &args.summary {
+        write(file, summary_of(&view).as_bytes(), true)?;
+    }
+    if args.annotations {
+        let lines = annotations(&view, |metric| text.line_of(metric));
+        lines.into_iter().for_each(|line| environment.output.remark(line));
+    }
     Ok((gate.name, view.word()))
+}
+
+/// Writes a file, or appends to it.
+fn write(path: &Path, bytes: &[u8], is_appended: bool) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).write(true).append(is_appended).truncate(!is_appended);
+    let written = options.open(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| {
+        let message = format!("`{}` cannot be written: {error}", path.display());
+        Error::new(ErrorKind::Usage, message).with_hint("the verdict is in the store")
+    })
 }
 
 /// What keeps a gate from judging; a metric that no run has is shown at its place.

@@ -1,9 +1,10 @@
 //! `proofmill schedule tick`: one look at a schedule, and what it starts.
 
+use chrono::{DateTime, Utc};
 use proofmill_catalog::audit::entry::{BASELINE, Ending, VerdictWord};
 use proofmill_catalog::summary::summary;
 use proofmill_schedule::decision::decide;
-use proofmill_schedule::file::Schedule;
+use proofmill_schedule::file::{Ask, Schedule};
 use proofmill_schedule::log::ScheduleLog;
 use proofmill_schedule::state::{Fired, ScheduleEvent, ScheduleState, Skipped};
 use proofmill_store::{Life, Store, Trigger, life, order_stop, writer_name};
@@ -242,7 +243,8 @@ impl Scheduler<'_> {
     async fn check(&self, schedule: &Schedule) -> Result<()> {
         let engine = self.environment.host.engine(self.store, &self.environment.host.new_run())?;
         let environment = self.environment;
-        let loaded = environment.load_from_store(&pipeline(schedule), &engine, self.store).await?;
+        let pipeline = pipeline(schedule, environment.host.clock().now());
+        let loaded = environment.load_from_store(&pipeline, &engine, self.store).await?;
         let wrong = schedule.gate.as_ref().and_then(|gate| unknown_metric(gate, &loaded));
         match wrong {
             None => Ok(()),
@@ -264,7 +266,8 @@ impl Scheduler<'_> {
         let Fired { planned, run, .. } = &fired;
         let environment = self.environment;
         let engine = environment.host.engine(self.store, run)?;
-        let loaded = environment.load_from_store(&pipeline(schedule), &engine, self.store).await?;
+        let pipeline = pipeline(schedule, *planned);
+        let loaded = environment.load_from_store(&pipeline, &engine, self.store).await?;
         let budget = schedule.budget.as_deref().map(str::parse).transpose().map_err(|error| {
             Error::new(ErrorKind::Usage, format!("schedule `{}`: {error}", self.name))
         })?;
@@ -328,8 +331,11 @@ impl Scheduler<'_> {
     }
 }
 
-fn pipeline(schedule: &Schedule) -> Pipeline {
+/// The pipeline of a schedule for an instant, which is the word under which endpoints answer anew.
+fn pipeline(schedule: &Schedule, planned: DateTime<Utc>) -> Pipeline {
     let params: Vec<(String, String)> =
         schedule.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
-    Pipeline::with(schedule.pipeline.as_ref(), &params)
+    let word = || planned.format("%Y%m%dt%H%M%S%3fz").to_string();
+    let generation = (schedule.ask == Ask::All).then(word);
+    Pipeline { generation, ..Pipeline::with(schedule.pipeline.as_ref(), &params) }
 }

@@ -301,7 +301,7 @@ impl ScalarUDFImpl for Search {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> QueryResult<ColumnarValue> {
         let Some(searcher) = self.slot.searcher.get() else {
-            return exec_err!("the index is asked before it is stored");
+            return exec_err!("the index is queried before it is stored");
         };
         let queries = args.args[0].to_array(args.number_rows)?;
         let queries = cast(&queries, &DataType::Utf8)?;

@@ -1,7 +1,9 @@
 //! Gates: verdicts about runs, what they may be derived from, and the channels that they move.
 
 mod cases;
+mod models;
 mod nights;
+mod system;
 mod verdicts;
 
 use std::fmt::Write as _;

@@ -192,3 +192,46 @@ fn a_wrong_gate_is_refused_at_its_place() {
     gated.0.proofmill(&["gate", "--file", "none.yaml"]).expect(2).says("none.yaml");
     assert!(gated.0.json(&["schema", "gate"])["properties"]["metrics"].is_object());
 }
+
+#[test]
+fn ci_gets_a_report_a_summary_and_lines_beside_the_gate_file() {
+    let gated = Gated::new(ACCURACY);
+    let mut before = answers(100, 80);
+    gated.run(&before, &[]);
+    gated.run(&answers(100, 60), &[]);
+    let files = ["--junit", "j.xml", "--summary", "s.md", "--annotations"];
+    let done =
+        gated.0.proofmill(&[&["gate", "--file", "gate.yaml"], &files[..]].concat()).expect(1);
+    done.says(
+        "::error file=gate.yaml,line=3,title=answers judged.accuracy%3A fail::a drop of 0.2000",
+    );
+    let report = gated.0.read("j.xml");
+    assert!(report.contains("tests=\"1\" failures=\"1\" errors=\"0\""), "{report}");
+    assert!(gated.0.read("s.md").contains("| judged.accuracy | 0.8000 | 0.6000 |"));
+    // Names of questions come from outside.
+    before[0].id = "q\"/><!-- \u{1b}[31m|::error::x&%0A".to_owned();
+    gated.run(&before, &[]);
+    gated.run(&answers(100, 60), &[]);
+    let done =
+        gated.0.proofmill(&[&["gate", "--file", "gate.yaml"], &files[..]].concat()).expect(6);
+    let done = done.says("title=answers judged.accuracy%3A not comparable::").says("%250A");
+    drop(done);
+    let report = gated.0.read("j.xml");
+    assert!(report.contains("tests=\"1\" failures=\"0\" errors=\"1\""), "{report}");
+    assert!(!report.contains('\u{1b}') && !report.contains("<!--"), "{report}");
+    let parsed = std::process::Command::new("python3")
+        .args(["-c", "import sys, xml.dom.minidom as m; m.parse(sys.argv[1])"])
+        .arg(gated.0.path("j.xml"))
+        .status();
+    match parsed {
+        Ok(status) => assert!(status.success(), "{report}"),
+        Err(_) => {
+            let mut out = std::io::stderr();
+            let _ =
+                std::io::Write::write_all(&mut out, b"SKIPPED: JUnit is not parsed: no python3\n");
+        }
+    }
+    // A summary is appended.
+    let summary = gated.0.read("s.md");
+    assert!(summary.contains("FAIL: run") && summary.contains("NOT COMPARABLE: run"), "{summary}");
+}

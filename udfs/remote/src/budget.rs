@@ -1,10 +1,11 @@
 //! What one run may spend on a model, and what it has spent.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Exhausted;
 use crate::usage::{Money, Usage, cost};
-use crate::wire::WireUsage;
+use crate::wire::{Reported, WireUsage};
 use proofmill_settings::endpoint::{Budget, Prices};
 
 /// Whether one more request may be sent after `usage`. A limit of money needs prices.
@@ -42,12 +43,17 @@ pub struct Meter {
     budget: Budget,
     prices: Option<Prices>,
     usage: Mutex<Usage>,
+    /// Answers by who gave them.
+    reported: Mutex<BTreeMap<Reported, u64>>,
 }
+
+/// Names that are kept apart: an endpoint that reports another with each answer fills no memory.
+const REPORTED_MAX: usize = 64;
 
 impl Meter {
     /// Nothing is spent yet.
     pub fn new(budget: Budget, prices: Option<Prices>) -> Self {
-        Self { budget, prices, usage: Mutex::default() }
+        Self { budget, prices, usage: Mutex::default(), reported: Mutex::default() }
     }
 
     /// Counts an attempt, unless the budget is used up; the first one has number 1.
@@ -57,6 +63,22 @@ impl Meter {
         usage.requests += 1;
         usage.retries += u64::from(number > 1);
         Ok(())
+    }
+
+    /// Counts an answer by who gave it; one that does not say is not counted.
+    pub fn answered_by(&self, reported: &Reported) {
+        let mut known = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if *reported != Reported::default()
+            && (known.len() < REPORTED_MAX || known.contains_key(reported))
+        {
+            *known.entry(reported.clone()).or_default() += 1;
+        }
+    }
+
+    /// Who answered so far, with how many answers.
+    pub fn reported(&self) -> Vec<(Reported, u64)> {
+        let known = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(reported, answers)| (reported.clone(), *answers)).collect()
     }
 
     /// Counts an answer and its tokens.

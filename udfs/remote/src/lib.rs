@@ -30,3 +30,4 @@ pub use error::{Exhausted, ModelError, OpenError, RemoteError};
 pub use model::RemoteModel;
 pub use settings::{Retry, Settings};
 pub use usage::{Money, Usage};
+pub use wire::Reported;

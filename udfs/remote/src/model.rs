@@ -21,7 +21,7 @@ use crate::score;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::usage::{Money, Usage};
-use crate::wire::Counted;
+use crate::wire::{Counted, Reported};
 use proofmill_settings::endpoint::Api;
 
 /// Answers requests by asking an endpoint. Shared by reference; dropping the future of an answer
@@ -118,6 +118,11 @@ impl RemoteModel {
         self.meter.read()
     }
 
+    /// Who answered, as the endpoint says, with how many answers.
+    pub fn reported(&self) -> Vec<(Reported, u64)> {
+        self.meter.reported()
+    }
+
     /// What that cost; `None` without prices.
     pub fn cost(&self) -> Option<Money> {
         self.meter.cost()
@@ -177,6 +182,7 @@ impl RemoteModel {
         let body: B = serde_json::from_slice(&bytes)
             .map_err(|error| RemoteError::answered(self.misread(&error, &bytes), attempts))?;
         self.meter.answer(body.usage());
+        self.meter.answered_by(body.reported());
         if let Some(usage) = body.usage() {
             let tokens = usage.prompt_tokens.saturating_add(usage.completion_tokens);
             self.gate.settle(&ticket, tokens);

@@ -47,10 +47,32 @@ fn cached<'de, D: Deserializer<'de>>(details: D) -> Result<u32, D::Error> {
     Ok(u32::try_from(tokens).unwrap_or(u32::MAX))
 }
 
-/// A response that may tell its token counts.
+/// What an endpoint says that answered: the model behind a name may become another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Reported {
+    #[serde(default, deserialize_with = "text")]
+    pub model: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    pub system_fingerprint: Option<String>,
+}
+
+/// A text, cut; nothing for whatever else stands there: an answer is no worse without it.
+fn text<'de, D: Deserializer<'de>>(field: D) -> Result<Option<String>, D::Error> {
+    let field = Value::deserialize(field)?;
+    let cut = |text: &str| text.chars().take(REPORTED_CHARS_MAX).collect();
+    Ok(field.as_str().filter(|text| !text.is_empty()).map(cut))
+}
+
+/// Characters of a name that an endpoint reports.
+const REPORTED_CHARS_MAX: usize = 200;
+
+/// A response that may tell its token counts, and who answered.
 pub trait Counted {
     /// The counts, if the response has them.
     fn usage(&self) -> Option<WireUsage>;
+
+    /// Who answered, as far as the response says.
+    fn reported(&self) -> &Reported;
 }
 
 /// Body of `POST /completions`.
@@ -74,6 +96,8 @@ pub struct CompletionsRequest<'a> {
 pub struct CompletionsResponse {
     pub choices: Vec<CompletionsChoice>,
     pub usage: Option<WireUsage>,
+    #[serde(flatten)]
+    pub reported: Reported,
 }
 
 /// One choice of [`CompletionsResponse`].
@@ -105,6 +129,10 @@ pub struct TokenLogprobs {
 impl Counted for CompletionsResponse {
     fn usage(&self) -> Option<WireUsage> {
         self.usage
+    }
+
+    fn reported(&self) -> &Reported {
+        &self.reported
     }
 }
 
@@ -144,6 +172,8 @@ pub struct Message<'a> {
 pub struct ChatResponse {
     pub choices: Vec<ChatChoice>,
     pub usage: Option<WireUsage>,
+    #[serde(flatten)]
+    pub reported: Reported,
 }
 
 /// One choice of [`ChatResponse`].
@@ -185,6 +215,10 @@ impl Counted for ChatResponse {
     fn usage(&self) -> Option<WireUsage> {
         self.usage
     }
+
+    fn reported(&self) -> &Reported {
+        &self.reported
+    }
 }
 
 /// Body of `POST /embeddings`.
@@ -199,6 +233,8 @@ pub struct EmbeddingsRequest<'a> {
 pub struct EmbeddingsResponse {
     pub data: Vec<Embedding>,
     pub usage: Option<WireUsage>,
+    #[serde(flatten)]
+    pub reported: Reported,
 }
 
 /// One vector.
@@ -210,5 +246,9 @@ pub struct Embedding {
 impl Counted for EmbeddingsResponse {
     fn usage(&self) -> Option<WireUsage> {
         self.usage
+    }
+
+    fn reported(&self) -> &Reported {
+        &self.reported
     }
 }

@@ -1,0 +1,135 @@
+//! Models behind endpoints: asked anew or replayed, what they call themselves, and what a run may spend on them.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::server::{Received, serve};
+use crate::support::Workspace;
+
+/// After ten answers the endpoint is another model, which answers one question of ten otherwise.
+fn answer(place: usize, body: &Json) -> (&'static str, Json) {
+    let is_new = place > 10;
+    let is_other = is_new && body["prompt"].as_str().unwrap().contains("q3");
+    let (text, model) = (if is_other { "no" } else { "yes" }, if is_new { "m-2" } else { "m-1" });
+    let choice = json!({ "index": 0, "text": text, "finish_reason": "stop" });
+    let usage = json!({ "prompt_tokens": 5, "completion_tokens": 1 });
+    let fingerprint = format!("fp_{model}");
+    (
+        "200 OK",
+        json!({ "choices": [choice], "usage": usage, "model": model, "system_fingerprint": fingerprint }),
+    )
+}
+
+fn slowly(place: usize, body: &Json) -> (&'static str, Json) {
+    thread::sleep(Duration::from_millis(80));
+    answer(place, body)
+}
+
+/// Ten questions to an endpoint.
+fn asking(reply: fn(usize, &Json) -> (&'static str, Json), more: &str) -> (Workspace, Received) {
+    let (url, received) = serve(reply);
+    let workspace = Workspace::with(&format!(
+        "pipeline: nightly
+models: {{ reader: {{ url: '{url}', model: m, concurrency: 1{more} }} }}
+stages:
+  questions: {{ sql: \"SELECT 'q' || value AS id, value FROM generate_series(0, 9) AS t(value)\" }}
+  said:
+    generate: {{ from: questions, model: reader, id: id, prompt: \"'Is it ' || id\", options: {{ max_tokens: 4 }} }}
+  judged: {{ measure: {{ from: said, correct: \"text LIKE 'yes%'\" }} }}
+"
+    ));
+    let gate = "kind: gate\nname: answers\nmetrics: [{ metric: judged.accuracy, min_effect: 0.05, unit: [row_id] }]\n";
+    workspace.write("gate.yaml", gate);
+    (workspace, received)
+}
+
+fn accuracy(run: &Json) -> f64 {
+    run["metrics"][0]["value"].as_f64().unwrap_or_else(|| panic!("{run:#}"))
+}
+
+#[test]
+fn endpoints_are_asked_anew_where_that_is_wanted_and_what_they_call_themselves_is_compared() {
+    let (workspace, received) = asking(answer, "");
+    let sent = || received.lock().unwrap().len();
+    let gate = || workspace.proofmill(&["gate", "--file", "gate.yaml"]);
+    assert_eq!(accuracy(&workspace.json(&["run", "p.yaml"])), 1.0);
+    // The ledger answers: this night says nothing about the model.
+    assert_eq!(accuracy(&workspace.json(&["run", "p.yaml"])), 1.0);
+    assert_eq!(sent(), 10);
+    let shown = gate().expect(0).stdout;
+    assert!(
+        shown.contains("0 requests were asked: this run says nothing about the models"),
+        "{shown}"
+    );
+    // All are asked again: other answers, other tables, and the change is named.
+    let plan = workspace.json(&["plan", "p.yaml", "--ask", "all"]);
+    assert!(plan.to_string().contains("generation"), "{plan:#}");
+    assert_eq!(sent(), 10, "a plan asks nothing");
+    assert_eq!(accuracy(&workspace.json(&["run", "p.yaml", "--ask", "all"])), 0.9);
+    assert_eq!(sent(), 20);
+    let shown = gate().expect(6).stdout;
+    assert!(
+        shown.contains("model `reader` calls itself m-2 fp_m-2, and was m-1 fp_m-1"),
+        "{shown}"
+    );
+    assert!(!shown.contains("0 requests were asked"), "{shown}");
+    workspace.edit("gate.yaml", "metrics:", "reported_models: same\nmetrics:");
+    gate().expect(1);
+    // The same run again, from the answers that it recorded.
+    workspace.proofmill(&["audit", "replay", "nightly"]).expect(0);
+    // The first answers are still those of the ledger.
+    assert_eq!(accuracy(&workspace.json(&["run", "p.yaml"])), 1.0);
+    assert_eq!(sent(), 20);
+    // Only an asking differs: `vary` has nothing to say of it.
+    workspace.json(&["run", "p.yaml", "--ask", "all"]);
+    workspace.edit("gate.yaml", "reported_models: same", "vary: [stages.questions]");
+    let verdict = workspace.proofmill(&["gate", "--file", "gate.yaml", "--json"]).json();
+    assert_eq!(verdict["evidence"]["differences"], Json::Null, "{verdict:#}");
+}
+
+#[test]
+fn a_schedule_asks_under_its_instant() {
+    let (workspace, received) = asking(answer, "");
+    workspace.write(
+        "s.yaml",
+        "kind: schedule\nname: nights\npipeline: p.yaml\ncron: '0 2 * * *'\nask: all\n",
+    );
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    for night in 1..=2 {
+        workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+        workspace.proofmill(&["schedule", "tick"]).expect(0);
+        assert_eq!(received.lock().unwrap().len(), 10 * night);
+    }
+    let run = workspace.json(&["show", "--run", "nightly"]);
+    let generation = run["params"]["--ask"].as_str().unwrap_or_else(|| panic!("{run:#}"));
+    assert!(generation.ends_with('z') && generation.contains('t'), "{generation}");
+    workspace.proofmill(&["audit", "replay", "nightly"]).expect(0);
+    assert_eq!(received.lock().unwrap().len(), 20);
+}
+
+#[test]
+fn a_budget_of_requests_or_money_stops_a_run_which_is_not_finished_then() {
+    let prices = ", prices: { prompt: 100000, completion: 500000 }";
+    for budget in ["requests=3", "money=2.5"] {
+        let (workspace, received) = asking(slowly, prices);
+        workspace.proofmill(&["run", "p.yaml"]).expect(0);
+        let spent = received.lock().unwrap().len();
+        let args = ["run", "p.yaml", "--ask", "all", "--budget", budget];
+        let stopped = workspace.proofmill(&args).expect(5).says("--budget").says("--ask all");
+        drop(stopped);
+        let asked = received.lock().unwrap().len() - spent;
+        assert!((2..9).contains(&asked), "{budget}: {asked}");
+        let run = workspace.json(&["runs"])[0]["run"].as_str().unwrap().to_owned();
+        let args = ["gate", "latest", &run, "--file", "gate.yaml", "--json"];
+        let verdict = workspace.proofmill(&args).expect(6).json();
+        assert_eq!(verdict["judgement"]["word"], "not_finished", "{verdict:#}");
+        // The rest is asked under the same word.
+        workspace.proofmill(&["run", "p.yaml", "--ask", "all", "--resume", &run]).expect(0);
+        assert_eq!(received.lock().unwrap().len() - spent, 10, "{budget}");
+    }
+    let (workspace, received) = asking(answer, "");
+    workspace.proofmill(&["run", "p.yaml", "--budget", "money=1"]).expect(2).says("needs `prices`");
+    assert_eq!(received.lock().unwrap().len(), 0);
+}
