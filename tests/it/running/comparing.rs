@@ -94,7 +94,7 @@ stages:
     {
         assert!(text.contains(said), "{said}: {text}");
     }
-    workspace.proofmill(&["diff", "nightly", "nightly@good"]).expect(2).says("the same run");
+    workspace.proofmill(&["diff", "nightly", "nightly~0"]).expect(2).says("the same run");
     workspace.proofmill(&["diff", "nightly~2", "nightly"]).expect(2).says("fewer than 3 runs");
 }
 
@@ -259,7 +259,7 @@ stages:
     let parts = workspace.keys("").iter().filter(|key| key.ends_with(".parquet")).count();
     assert_eq!(parts, before + 1, "the rows stay where they are");
     // Another way to name the same run; another run with the same table.
-    assert_eq!(run("nightly@good"), set(&[]));
+    assert_eq!(run("nightly~0"), set(&[]));
     workspace.json(&["run", "p.yaml", "--param", "cut=5"]);
     assert_eq!(run("nightly"), set(&[]));
     assert_eq!(run("nightly~2"), set(&["past", "n"]), "another table");

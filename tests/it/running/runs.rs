@@ -78,7 +78,7 @@ fn are_named_by_beginnings_pipelines_and_how_many_before() {
         ("latest", new),
         ("latest~1", old),
         ("chain", new),
-        ("chain@good", new),
+        ("chain~0", new),
         ("chain~1", old),
         (&old[..old.len() - 2], old),
     ] {
@@ -86,6 +86,8 @@ fn are_named_by_beginnings_pipelines_and_how_many_before() {
     }
     let refused = |name: &str| workspace.proofmill(&["show", "--run", name]).expect(2);
     refused("chain~2").says("fewer than 3 runs of `chain` have succeeded");
+    refused("chain@good").says("no run of `chain` has passed a gate");
+    refused("chain@baseline").says("`proofmill channel pin` pins one");
     refused("half").says("no run of a pipeline `half`");
     refused("2").says("2 runs begin with `2`").says("give a longer prefix");
     refused("Chain").says("names no run").says("`~N` after either");
