@@ -455,7 +455,7 @@ class Verifier:
         self.store_id, self.log_end, self.root = None, 0, None
         self.findings, self.rests = {}, collections.defaultdict(set)
         self.logged = collections.defaultdict(list)  # What the audit log says of each run, in order.
-        self.rows_roots, self.heads = collections.defaultdict(list), {}
+        self.rows_roots, self.heads, self.channels = collections.defaultdict(list), {}, {}
         self.named, self.named_records = collections.defaultdict(set), set()  # Records, by run and key.
         self.records, self.digests, self.counts = {}, {}, collections.Counter()
 
@@ -589,6 +589,9 @@ class Verifier:
             self.object(f"sources/{verdict['sha256'][:2]}/{verdict['sha256']}", verdict["sha256"], verdict["bytes"], run)
             if run not in self.logged:
                 self.report("not logged", entry.key, f"it judges run {run}, of which no entry says that it began")
+            self.verdict(entry.key, event)
+        if kind in ("judged", "pinned"):
+            self.moves(entry.key, kind, event)
         if kind == "rows_root":
             self.rows_roots[event["artifact"]].append((entry.key, event))
         for item in event["runs"] if kind == "adopted" else [event] if kind.startswith("run_") else ():
@@ -601,6 +604,30 @@ class Verifier:
                         self.heads.setdefault((log, last["seq"]), (last["sha256"], []))[1].append(item["run"])
             elif item.get("how") is None and pipeline:
                 is_open.setdefault(item["run"], pipeline)
+
+    def verdict(self, key, event):
+        """Compares a verdict with what the log says of it; one that is lost or another is found as an object."""
+        sha = event["verdict"]["sha256"]
+        try:
+            data = self.store.read(f"sources/{sha[:2]}/{sha}", NOTE_BYTES_MAX)
+            said = json.loads(data)
+            found = (said["judgement"]["word"], said["evidence"]["candidate"]["run"])
+        except (Fault, OSError):
+            return
+        except (ValueError, TypeError, KeyError, RecursionError):
+            found = None
+        if sha256(data) == sha and found != (event["word"], event["candidate"]):
+            self.report("contradicts", key, "it names a verdict that says something else")
+
+    def moves(self, key, kind, event):
+        """Channels move by a pass, the baseline by a pin, and each to the run of its entry only."""
+        before, now = self.channels.get(event["pipeline"], {}), event["channels"]
+        run = event["run"] if kind == "pinned" else event["candidate"] if event["word"] == "pass" else None
+        for name in sorted({*before, *now}):
+            may = run is not None and now.get(name) == run and (name == "baseline") == (kind == "pinned")
+            if before.get(name) != now.get(name) and not may:
+                self.report("contradicts", key, f"it moves channel `{name}`, which its event does not move")
+        self.channels[event["pipeline"]] = now
 
     def notes(self):
         """Checkpoints of the store and anchors that are to be compared with the log."""

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::RunId;
-use proofmill_catalog::audit::entry::{AdoptedRun, AuditEntry, AuditEvent, LogState, RunEnd};
+use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_catalog::audit::channels::{channels_of, wrong_move};
+use proofmill_catalog::audit::entry::{
+    AdoptedRun, AuditEntry, AuditEvent, Channels, Judged, LogState, RunEnd,
+};
 use proofmill_catalog::audit::log::StoredAuditEntry;
 use proofmill_store::{
-    Key, LogFolder, Numbered, SourceRef, Store, StoreError, StoredEntry, checkpoint_note_key,
-    unseal,
+    Key, LogFolder, Numbered, Store, StoreError, StoredEntry, checkpoint_note_key, unseal,
 };
 
 use crate::checkpoint::{Anchor, Compared, kept};
@@ -31,8 +33,10 @@ pub(super) struct Logged {
     pub heads: BTreeMap<(String, u64), (Digest, Vec<RunId>)>,
     /// Roots of tables whose records have none, by the digests of the records.
     pub roots: HashMap<Digest, Digest>,
-    /// The verdicts of gates, each with the run that was judged and the number of the entry.
-    pub verdicts: Vec<(RunId, SourceRef, u64)>,
+    /// The verdicts of gates, each with the number of the entry.
+    pub verdicts: Vec<(Judged, u64)>,
+    /// The channels of each pipeline so far.
+    channels: BTreeMap<PipelineName, Channels>,
     /// True if the store has a log.
     pub exists: bool,
 }
@@ -72,6 +76,9 @@ pub(super) async fn examine(
             let Some(bytes) = bytes else { continue };
             if let Some(stored) = chain.admit(*seq, key, &bytes, found)? {
                 log.take(&stored);
+                if let Some(wrong) = log.moved(&stored) {
+                    found.add(Finding::new(key.as_str(), Fault::Contradicts, wrong));
+                }
                 found.examined.entries += 1;
                 if *seq == whole.len() as u64 {
                     whole.push(stored);
@@ -170,11 +177,20 @@ impl Logged {
                 self.roots.insert(*artifact, *root);
             }
             AuditEvent::Judged(judged) => {
-                let (run, verdict) = (judged.candidate.clone(), judged.verdict.clone());
-                self.verdicts.push((run, verdict, stored.entry.seq));
+                self.verdicts.push((judged.clone(), stored.entry.seq));
             }
             AuditEvent::Forgot { .. } | AuditEvent::Pinned { .. } | AuditEvent::Key { .. } => {}
         }
+    }
+
+    /// Notes the channels that an entry names; what is wrong with them.
+    fn moved(&mut self, stored: &StoredAuditEntry) -> Option<String> {
+        let event = &stored.entry.event;
+        let now = channels_of(event)?;
+        let before = self.channels.entry(event.pipeline()?.clone()).or_default();
+        let wrong = wrong_move(before, event);
+        *before = now.clone();
+        wrong
     }
 
     /// Whether the log names a run.

@@ -6,7 +6,7 @@ use proofmill_ledger::{Ledger, LedgerError};
 use proofmill_store::{
     Artifact, ChainOnly, Key, LogFolder, OpenLog, OpenLogError, Position, Store, StoreError,
     Stored, artifact_key, artifacts_prefix, format_key, memories_prefix, read_artifact,
-    runs_prefix, schedules_prefix,
+    read_source, runs_prefix, schedules_prefix,
 };
 
 use crate::finding::{Fault, Finding};
@@ -33,7 +33,7 @@ pub(super) async fn examine(
     let schedules = store.folders(&schedules_prefix()).await?;
     chains(store, "schedules", &schedules, found).await?;
     heads(store, log, found).await?;
-    verdicts(log, objects, found);
+    verdicts(store, log, objects, found).await?;
     let is_data = |key: &Key| key.as_str().split('/').nth(2) == Some("data");
     let keys = store.list(&runs_prefix()).await?;
     let unnamed = keys.iter().filter(|key| is_data(key) && !objects.contains_key(*key));
@@ -93,17 +93,37 @@ fn planted(
     })
 }
 
-/// The verdicts of gates.
-fn verdicts(log: &Logged, objects: &mut Objects, found: &mut Collected) {
-    for (run, verdict, seq) in &log.verdicts {
+/// The verdicts of gates: what the log says of each, and the object that it names.
+async fn verdicts(
+    store: &Store,
+    log: &Logged,
+    objects: &mut Objects,
+    found: &mut Collected,
+) -> Result<(), StoreError> {
+    for (judged, seq) in &log.verdicts {
+        let (run, verdict) = (&judged.candidate, &judged.verdict);
+        let key = LogFolder::of_audit().entry(*seq);
         if !log.names(run) {
-            let key = LogFolder::of_audit().entry(*seq);
             let detail = format!("it judges run {run}, of which no entry says that it began");
             found.add(Finding::new(key.as_str(), Fault::NotLogged, detail));
         }
         let what = "the verdict of a gate".to_owned();
         Named::add(objects, verdict.key(), verdict.sha256, verdict.bytes, what, run);
+        // One that is lost or another one is found among the objects.
+        let text = match read_source(store, verdict).await {
+            Ok(text) => text,
+            Err(error) if error.is_damage() => continue,
+            Err(error) => return Err(error),
+        };
+        let said: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let is_so = said.pointer("/judgement/word") == Some(&serde_json::json!(judged.word))
+            && said.pointer("/evidence/candidate/run") == Some(&serde_json::json!(run));
+        if !is_so {
+            let detail = "it names a verdict that says something else".to_owned();
+            found.add(Finding::new(key.as_str(), Fault::Contradicts, detail));
+        }
     }
+    Ok(())
 }
 
 /// The log of the ledger, and its segments.

@@ -133,6 +133,26 @@ pub async fn judged(
     .await
 }
 
+/// What is wrong with the channels that an entry names: those before it, with a move that its event cannot make. A pass moves
+/// any channel but the baseline to its run, a pin moves the baseline, and nothing else moves one.
+pub fn wrong_move(before: &Channels, event: &AuditEvent) -> Option<String> {
+    let (now, run, is_pin) = match event {
+        AuditEvent::Judged(judged) => {
+            let passed = judged.word == VerdictWord::Pass;
+            (&judged.channels, Some(&judged.candidate).filter(|_| passed), false)
+        }
+        AuditEvent::Pinned { run, channels, .. } => (channels, Some(run), true),
+        _ => return None,
+    };
+    let names = before.keys().chain(now.keys());
+    let mut moved = names.filter(|name| before.get(*name) != now.get(*name));
+    let may = |name: &ChannelName| {
+        (name.as_str() == BASELINE) == is_pin && run.is_some() && now.get(name) == run
+    };
+    let wrong = moved.find(|name| !may(name))?;
+    Some(format!("it moves channel `{wrong}`, which only a pin or a pass moves, to its own run"))
+}
+
 /// Enters the run that others are compared with from now on.
 ///
 /// # Errors
@@ -168,13 +188,18 @@ async fn known(store: &Store, pipeline: &PipelineName) -> Result<Known, AuditLog
     }
 }
 
-/// What an event says of the channels of a pipeline.
-fn of<'a>(event: &'a AuditEvent, wanted: &PipelineName) -> Option<&'a Channels> {
+/// The channels that an event names; `None` if it is about none.
+pub fn channels_of(event: &AuditEvent) -> Option<&Channels> {
     match event {
-        AuditEvent::Judged(judged) if judged.pipeline == *wanted => Some(&judged.channels),
-        AuditEvent::Pinned { pipeline, channels, .. } if pipeline == wanted => Some(channels),
+        AuditEvent::Judged(judged) => Some(&judged.channels),
+        AuditEvent::Pinned { channels, .. } => Some(channels),
         _ => None,
     }
+}
+
+/// What an event says of the channels of a pipeline.
+fn of<'a>(event: &'a AuditEvent, wanted: &PipelineName) -> Option<&'a Channels> {
+    channels_of(event).filter(|_| event.pipeline() == Some(wanted))
 }
 
 /// Appends what `event` makes of the channels of a pipeline, with no entry between reading them and that.
@@ -201,4 +226,52 @@ async fn moved(
         }
     }
     Err(AuditLogError::Contended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_move_by_a_pass_or_a_pin_and_to_its_run_only() {
+        let (one, two) = ("20261121-021500123-k3f9qa", "20261122-021500123-k3f9qa");
+        let map = |all: &[(&str, &str)]| -> Channels {
+            all.iter().map(|(name, run)| (name.parse().unwrap(), run.parse().unwrap())).collect()
+        };
+        let judged = |word, channels| {
+            let role = proofmill_store::SourceRole::Verdict;
+            let sha256 = proofmill_base::digest::Digest::of(b"");
+            AuditEvent::Judged(Judged {
+                gate: "g".parse().unwrap(),
+                pipeline: "p".parse().unwrap(),
+                candidate: two.parse().unwrap(),
+                baseline: None,
+                word,
+                verdict: proofmill_store::SourceRef { role, sha256, bytes: 0, stored: true },
+                channels,
+            })
+        };
+        let pinned = |channels| AuditEvent::Pinned {
+            pipeline: "p".parse().unwrap(),
+            run: two.parse().unwrap(),
+            owner: "a".to_owned(),
+            reason: "b".to_owned(),
+            channels,
+        };
+        let before = map(&[("baseline", one), ("good", one)]);
+        let (pass, fail) = (VerdictWord::Pass, VerdictWord::Fail);
+        for (event, is_right) in [
+            (judged(fail, before.clone()), true),
+            (judged(pass, before.clone()), true),
+            (judged(pass, map(&[("baseline", one), ("good", two), ("new", two)])), true),
+            (judged(fail, map(&[("baseline", one), ("good", two)])), false),
+            (judged(pass, map(&[("baseline", two), ("good", one)])), false),
+            (judged(pass, map(&[("baseline", one)])), false),
+            (pinned(map(&[("baseline", two), ("good", one)])), true),
+            (pinned(map(&[("baseline", two), ("good", two)])), false),
+            (pinned(map(&[("baseline", one), ("good", one), ("new", one)])), false),
+        ] {
+            assert_eq!(wrong_move(&before, &event).is_none(), is_right, "{event:?}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! Verdicts as objects: derived again, refused when changed, entered in the audit log; what may differ; channels.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
 use super::{ACCURACY, Gated, answers};
-use crate::support::Workspace;
+use crate::support::{Workspace, forge};
 
 #[test]
 fn a_verdict_is_derived_again_and_refused_if_its_evidence_does_not_entail_it() {
@@ -92,6 +93,27 @@ fn verdicts_are_entered_and_channels_move_on_a_pass_only() {
     assert_eq!((&judged["word"], &judged["candidate"]), (&json!("fail"), &json!(third)));
     let verified = store.json(&["audit", "verify", "--all"]);
     assert_eq!(verified["findings"], json!([]));
+    // So is what the log says of a verdict, and a channel that no pass moved.
+    let entry = store.keys("audit/log/").pop().unwrap();
+    let entry = store.path("store").join(entry);
+    let original = fs::read(&entry).unwrap();
+    store.write("verify.py", store.proofmill(&["audit", "verifier"]).stdout);
+    let good = format!("\"good\":\"{second}\"");
+    let moved = good.replace(&second, &third);
+    for (old, new, said) in [
+        ("\"word\":\"fail\"", "\"word\":\"cannot_tell\"", "says something else"),
+        (good.as_str(), moved.as_str(), "it moves channel `good`"),
+    ] {
+        forge(&entry, old, new);
+        let verified = store.proofmill(&["audit", "verify", "--all", "--json"]).expect(1).json();
+        assert!(verified["findings"].to_string().contains(said), "{verified:#}");
+        let mut theirs = Command::new("python3");
+        theirs.args(["-B", "verify.py", "store"]).current_dir(store.path(""));
+        let theirs = theirs.output().unwrap();
+        let theirs = String::from_utf8_lossy(&theirs.stdout).into_owned();
+        assert!(theirs.contains(said), "{theirs}");
+        fs::write(&entry, &original).unwrap();
+    }
     // A verdict that was changed afterwards is found.
     let sha256 = judged["verdict"]["sha256"].as_str().unwrap();
     let key = format!("sources/{}/{sha256}", &sha256[..2]);
@@ -219,7 +241,7 @@ fn ci_gets_a_report_a_summary_and_lines_beside_the_gate_file() {
     let report = gated.0.read("j.xml");
     assert!(report.contains("tests=\"1\" failures=\"0\" errors=\"1\""), "{report}");
     assert!(!report.contains('\u{1b}') && !report.contains("<!--"), "{report}");
-    let parsed = std::process::Command::new("python3")
+    let parsed = Command::new("python3")
         .args(["-c", "import sys, xml.dom.minidom as m; m.parse(sys.argv[1])"])
         .arg(gated.0.path("j.xml"))
         .status();
