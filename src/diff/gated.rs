@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use datafusion::catalog::TableProvider;
 use proofmill_base::error::{Error, Result};
-use proofmill_base::suggest::some_names;
+use proofmill_base::suggest::{self, some_names};
 use proofmill_pipeline::gate::{Better, GatedMetric};
 use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, Store};
@@ -115,7 +116,7 @@ impl Gated<'_> {
         &self,
         metric: &GatedMetric,
         records: [&Artifact; 2],
-    ) -> Result<std::result::Result<MetricFound, String>> {
+    ) -> Result<std::result::Result<MetricFound, String>, NoEvidence> {
         let [first, second] = match inputs(self.sides, records) {
             Ok(inputs) => inputs,
             Err(why) => return Ok(Err(why)),
@@ -124,10 +125,7 @@ impl Gated<'_> {
         let pair = TablePair::of(name, self.sides, [first, second], self.store).await?;
         let Some(pair) = pair else { return Ok(Err(format!("`{name}` has no rows"))) };
         let unit = match metric.unit.is_empty() {
-            false => match unknown(&metric.unit, &metric.cluster, &pair) {
-                Some(why) => return Ok(Err(why)),
-                None => metric.unit.clone(),
-            },
+            false => metric.unit.clone(),
             true => match pair.key(&[], self.engine).await {
                 Ok(key) => key,
                 Err(error) => {
@@ -136,7 +134,7 @@ impl Gated<'_> {
                 }
             },
         };
-        if let Some(why) = unknown(&unit, &metric.cluster, &pair) {
+        if let Some(why) = unknown(&unit, &metric.cluster, &pair)? {
             return Ok(Err(why));
         }
         let mut measured = Measured::of(records[1]);
@@ -212,12 +210,22 @@ async fn texts(
     Ok(all)
 }
 
-/// Which of the columns the tables do not have.
-fn unknown(unit: &[String], cluster: &Option<String>, pair: &TablePair) -> Option<String> {
+/// Which of the columns a table does not have, or has with another type; an error if neither table has it.
+fn unknown(
+    unit: &[String],
+    cluster: &Option<String>,
+    pair: &TablePair,
+) -> Result<Option<String>, NoEvidence> {
     let shared = pair.shared(&[]);
     let mut columns = unit.iter().chain(cluster);
-    let unknown = columns.find(|column| !shared.contains(column))?;
-    Some(format!("`{}` has no column `{unknown}` in both runs", pair.stage))
+    let Some(unknown) = columns.find(|column| !shared.contains(column)) else { return Ok(None) };
+    let has = |table: &StageTable| table.schema().column_with_name(unknown).is_some();
+    if has(&pair.a) || has(&pair.b) {
+        return Ok(Some(format!("`{}` has no column `{unknown}` in both runs", pair.stage)));
+    }
+    let message = format!("`{}`, which is measured, has no column `{unknown}`", pair.stage);
+    let help = suggest::help(unknown, shared.iter().map(String::as_str));
+    Err(NoEvidence::Unknown(message, help))
 }
 
 /// The samples of a question.

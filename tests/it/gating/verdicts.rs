@@ -203,7 +203,11 @@ fn a_wrong_gate_is_refused_at_its_place() {
     let before = entries();
     let gate = || gated.0.proofmill(&["gate", "--file", "gate.yaml"]);
     gate().expect(3).says("gate.yaml:3:21").says("has no metric `f1`").says("`accuracy`");
-    gated.0.edit("gate.yaml", "judged.f1", "other.f1");
+    gated.0.edit("gate.yaml", "judged.f1", "judged.accuracy");
+    gated.0.edit("gate.yaml", "[id]", "[idd]");
+    gate().expect(3).says("gate.yaml:3:21").says("has no column `idd`").says("`id`");
+    gated.0.edit("gate.yaml", "[idd]", "[id]");
+    gated.0.edit("gate.yaml", "judged.accuracy", "other.f1");
     gate().expect(3).says("no run has").says("`judged`");
     gated.0.edit("gate.yaml", "other.f1", "f1");
     gate().expect(3).says("is not a metric of a stage");
