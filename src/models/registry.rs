@@ -120,6 +120,11 @@ impl Registry {
         })
     }
 
+    /// Whether some model is behind an endpoint.
+    pub fn has_endpoints(&self) -> bool {
+        self.entries.values().any(|entry| entry.model.url.is_some())
+    }
+
     /// Whether the price of what some model answers is known.
     pub fn has_prices(&self) -> bool {
         self.entries.values().any(|entry| entry.model.prices.is_some())

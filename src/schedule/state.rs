@@ -121,6 +121,9 @@ pub enum ScheduleEvent {
         /// What the gate of the schedule says of it, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         verdict: Option<VerdictWord>,
+        /// Requests that endpoints answered, where the pipeline has any: with none, the night says nothing about them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requests: Option<u64>,
     },
     /// Instants are to run that are not due: now, or again.
     Requested {

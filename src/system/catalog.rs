@@ -124,6 +124,7 @@ impl SystemTable {
                 ("why", Text),
                 ("how", Text),
                 ("verdict", Text),
+                ("requests", Count),
                 ("ended_at", Time),
             ],
             Self::Verdicts => &[
@@ -304,7 +305,9 @@ async fn nights(store: &Store) -> Result<Vec<Vec<Cell>>> {
             .await
             .map_err(Error::from)?;
         for entry in ends {
-            let ScheduleEvent::Ended { run, how, verdict } = &entry.event else { continue };
+            let ScheduleEvent::Ended { run, how, verdict, requests } = &entry.event else {
+                continue;
+            };
             let fired = entry.before.open.as_ref();
             let why = |why: Why| match why {
                 Why::Due => "due",
@@ -318,6 +321,7 @@ async fn nights(store: &Store) -> Result<Vec<Vec<Cell>>> {
                 Cell::some(fired.map(|fired| why(fired.why)), Cell::text),
                 Cell::text(how.word()),
                 Cell::some(verdict.map(|verdict| verdict.word()), Cell::text),
+                Cell::some(*requests, Cell::count),
                 Cell::Time(entry.t_utc),
             ]);
         }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::report::units::{date_and_time, plural};
 use crate::views::section::{Grid, Section, View};
+use crate::views::verdict::NOTHING_SAID;
 
 /// Schedules of a store.
 #[derive(Clone, Debug, Serialize)]
@@ -44,6 +45,9 @@ pub struct LastRun {
     /// What the gate of the schedule said, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictWord>,
+    /// Requests that endpoints answered, if the pipeline has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
 }
 
 /// `succeeded`, or `succeeded, fail` where a gate judged.
@@ -85,7 +89,15 @@ impl View for StatusView {
             }
             false => {
                 let rows = self.0.iter().map(row).collect();
-                vec![Section::Table(Grid::new(&header, &[], rows))]
+                let is_silent = |it: &&ScheduleStatus| {
+                    it.last.as_ref().is_some_and(|last| last.requests == Some(0))
+                };
+                let silent = self.0.iter().filter(is_silent);
+                let lines: String =
+                    silent.map(|it| format!("{}: {NOTHING_SAID}\n", it.name)).collect();
+                let mut sections = vec![Section::Table(Grid::new(&header, &[], rows))];
+                sections.extend((!lines.is_empty()).then_some(Section::Text(lines)));
+                sections
             }
         }
     }
@@ -216,7 +228,7 @@ pub fn history_lines(entry: &ScheduleEntry) -> Vec<HistoryLine> {
                 one(*planned, run, what.to_owned())
             }));
         }
-        ScheduleEvent::Ended { run, how: ended, verdict } => {
+        ScheduleEvent::Ended { run, how: ended, verdict, .. } => {
             let planned = entry.before.open.as_ref().map_or(at, |open| open.planned);
             lines.push(one(planned, run, how(*ended, *verdict)));
         }

@@ -21,6 +21,8 @@ use crate::views::section::{Grid, Section, View};
 
 /// Differences that are listed.
 const DIFFERENCES_MAX: usize = 20;
+/// What is said of a run whose endpoints gave no answer.
+pub const NOTHING_SAID: &str = "0 requests were asked: this run says nothing about the models";
 /// Characters of a value that a line shows.
 const VALUE_CHARS_MAX: usize = 40;
 
@@ -67,7 +69,7 @@ impl VerdictView {
             format!("model `{model}` calls itself {}, and was {}", named(now), named(before))
         }));
         if evidence.requests == Some(0) {
-            lines.push("0 requests were asked: this run says nothing about the models".to_owned());
+            lines.push(NOTHING_SAID.to_owned());
         }
         let metrics = gate.metrics.iter().zip(&evidence.metrics).zip(&judgement.metrics);
         for ((metric, found), judged) in metrics {

@@ -93,9 +93,11 @@ async fn of(store: &Store, name: &PipelineName, now: DateTime<Utc>) -> Result<Sc
     let last = |ended: Option<&ScheduleEntry>| {
         let ended = ended?;
         let open = ended.before.open.as_ref()?;
-        let ScheduleEvent::Ended { how, verdict, .. } = &ended.event else { return None };
+        let ScheduleEvent::Ended { how, verdict, requests, .. } = &ended.event else {
+            return None;
+        };
         let (planned, run) = (open.planned, open.run.clone());
-        Some(LastRun { planned, run, how: *how, verdict: *verdict })
+        Some(LastRun { planned, run, how: *how, verdict: *verdict, requests: *requests })
     };
     Ok(ScheduleStatus {
         name: name.clone(),

@@ -124,7 +124,8 @@ impl Scheduler<'_> {
         if let Some(open) = state.open.clone() {
             match self.standing(&open.run).await? {
                 Standing::Ended(how) => {
-                    state = self.ended(&log, state.schedule.as_ref(), &open.run, how).await?.0;
+                    state =
+                        self.ended(&log, state.schedule.as_ref(), &open.run, how, None).await?.0;
                 }
                 Standing::Alive => alive = Some(open.run),
                 Standing::Dead { has_begun } => {
@@ -183,6 +184,7 @@ impl Scheduler<'_> {
         schedule: Option<&Schedule>,
         run: &RunId,
         how: Ending,
+        requests: Option<u64>,
     ) -> Result<(ScheduleState, Option<VerdictWord>)> {
         // Before the end is entered: a process that dies in between leaves a run to judge.
         let verdict = match schedule.and_then(|schedule| schedule.gate.as_ref()) {
@@ -191,7 +193,7 @@ impl Scheduler<'_> {
         };
         let event = |state: &ScheduleState| {
             let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
-            Ok(is_open.then(|| ScheduleEvent::Ended { run: run.clone(), how, verdict }))
+            Ok(is_open.then(|| ScheduleEvent::Ended { run: run.clone(), how, verdict, requests }))
         };
         let state = match log.append(&writer_name(self.store), event).await? {
             Some((head, _)) => head.state,
@@ -271,6 +273,7 @@ impl Scheduler<'_> {
         let budget = schedule.budget.as_deref().map(str::parse).transpose().map_err(|error| {
             Error::new(ErrorKind::Usage, format!("schedule `{}`: {error}", self.name))
         })?;
+        let has_endpoints = loaded.engine.models().has_endpoints();
         let start = RunStart {
             loaded,
             path: schedule.pipeline.clone(),
@@ -295,13 +298,15 @@ impl Scheduler<'_> {
             Err(error) => return self.not_run(log, schedule, &fired, is_resumed, error).await,
         };
         let how = Ending::from(ended.result.outcome);
+        let answers = || ended.result.models.values().map(|usage| usage.answers).sum();
+        let requests = has_endpoints.then(answers);
         if self.stop.is_cancelled() && how == Ending::Stopped {
             return Ok(Ticked::Left { run: run.clone() });
         }
         if let Some(error) = &ended.result.error {
             environment.output.remark(format!("run {run}: {error}"));
         }
-        let (_, verdict) = self.ended(log, Some(schedule), run, how).await?;
+        let (_, verdict) = self.ended(log, Some(schedule), run, how, requests).await?;
         Ok(Ticked::Ran { fired, how, verdict })
     }
 
@@ -319,7 +324,7 @@ impl Scheduler<'_> {
                 // The pipeline is another one now: what it began stays as it was.
                 self.environment.output.remark(format!("run {} cannot go on: {error}", fired.run));
                 let how = Ending::Killed;
-                let (_, verdict) = self.ended(log, Some(schedule), &fired.run, how).await?;
+                let (_, verdict) = self.ended(log, Some(schedule), &fired.run, how, None).await?;
                 Ok(Ticked::Ran { fired: fired.clone(), how, verdict })
             }
             Standing::Dead { .. } => Err(error),

@@ -54,8 +54,12 @@ fn a_due_instant_is_fired_once() {
     // Neither later, nor by a clock that went back.
     assert_eq!(decided(&state, "01T02:01"), None);
     assert_eq!(decided(&state, "01T01:00"), None);
-    let state =
-        state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded, verdict: None });
+    let state = state.after(&ScheduleEvent::Ended {
+        run: run(7),
+        how: Ending::Succeeded,
+        verdict: None,
+        requests: None,
+    });
     assert_eq!(state.open, None);
     assert_eq!(decided(&state, "01T02:30"), None);
     assert!(decided(&state, "02T02:00").unwrap().fired.is_some());
@@ -80,8 +84,12 @@ fn missed_instants_are_made_up_as_the_file_says() {
     assert_eq!(all.waiting.len(), 2);
     let state = after(&state, all);
     assert_eq!(decided(&state, "05T10:01"), None, "they wait for each other");
-    let state =
-        state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Failed, verdict: None });
+    let state = state.after(&ScheduleEvent::Ended {
+        run: run(7),
+        how: Ending::Failed,
+        verdict: None,
+        requests: None,
+    });
     assert_eq!(decided(&state, "05T10:02").unwrap().fired.unwrap().planned, time("04T02:00"));
 }
 
@@ -104,8 +112,12 @@ fn an_instant_during_a_run_is_skipped_or_waits_as_the_file_says() {
     assert_eq!(skipped(&later), [(1, SkipReason::Superseded { by: time("03T02:00") })]);
     let state = after(&state, later);
     assert_eq!(decided(&state, "03T03:00"), None);
-    let state =
-        state.after(&ScheduleEvent::Ended { run: run(7), how: Ending::Succeeded, verdict: None });
+    let state = state.after(&ScheduleEvent::Ended {
+        run: run(7),
+        how: Ending::Succeeded,
+        verdict: None,
+        requests: None,
+    });
     assert_eq!(decided(&state, "03T04:00").unwrap().fired.unwrap().planned, time("03T02:00"));
     // What waits longer than the window is missed.
     let late = decided(&state, "04T01:00").unwrap();
@@ -139,6 +151,7 @@ fn paused_time_is_not_made_up_and_an_edit_counts_from_its_instant() {
         run: run(7),
         how: Ending::Succeeded,
         verdict: None,
+        requests: None,
     });
     let other = Schedule { cron: "0 3 * * *".to_owned(), ..schedule("") };
     let state = state.after(&apply(&state, other.clone(), time("01T02:30")).unwrap());

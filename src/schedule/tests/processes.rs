@@ -121,8 +121,12 @@ impl World {
     async fn ended(&self, writer: &str, run: &RunId) {
         let event = |state: &ScheduleState| {
             let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
-            let event =
-                ScheduleEvent::Ended { run: run.clone(), how: Ending::Succeeded, verdict: None };
+            let event = ScheduleEvent::Ended {
+                run: run.clone(),
+                how: Ending::Succeeded,
+                verdict: None,
+                requests: None,
+            };
             Ok(is_open.then_some(event))
         };
         self.log.append(writer, event).await.unwrap();

@@ -102,11 +102,22 @@ fn a_schedule_asks_under_its_instant() {
         workspace.proofmill(&["schedule", "tick"]).expect(0);
         assert_eq!(received.lock().unwrap().len(), 10 * night);
     }
-    let run = workspace.json(&["show", "--run", "nightly"]);
+    // A night of the ledger says nothing about the model, and its status says so.
+    assert!(!workspace.proofmill(&["schedule", "status"]).stdout.contains("0 requests were asked"));
+    workspace.edit("s.yaml", "ask: all", "ask: ledger");
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    for (asked, is_silent) in [(30, false), (30, true)] {
+        workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+        workspace.proofmill(&["schedule", "tick"]).expect(0);
+        assert_eq!(received.lock().unwrap().len(), asked);
+        let status = workspace.proofmill(&["schedule", "status"]).stdout;
+        assert_eq!(status.contains("nights: 0 requests were asked"), is_silent, "{status}");
+    }
+    let run = workspace.json(&["show", "--run", "nightly~2"]);
     let generation = run["params"]["--ask"].as_str().unwrap_or_else(|| panic!("{run:#}"));
     assert!(generation.ends_with('z') && generation.contains('t'), "{generation}");
-    workspace.proofmill(&["audit", "replay", "nightly"]).expect(0);
-    assert_eq!(received.lock().unwrap().len(), 20);
+    workspace.proofmill(&["audit", "replay", "nightly~2"]).expect(0);
+    assert_eq!(received.lock().unwrap().len(), 30);
 }
 
 #[test]
