@@ -154,6 +154,14 @@ impl RunReference {
         })
     }
 
+    /// The pipeline whose run is meant, where the reference names it.
+    pub fn pipeline(&self) -> Option<&PipelineName> {
+        match self {
+            Self::Of { pipeline, .. } | Self::Channel { pipeline, .. } => Some(pipeline),
+            Self::Id(_) | Self::Latest { .. } => None,
+        }
+    }
+
     /// Why a channel names no run, if it names none yet.
     ///
     /// # Errors

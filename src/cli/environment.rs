@@ -18,7 +18,7 @@ use proofmill_base::digest::Digest;
 use proofmill_base::error::Result;
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::SeededRng;
-use proofmill_catalog::reference::RunReference;
+use proofmill_catalog::reference::{LATEST, RunReference};
 use proofmill_catalog::summary::RunSummary;
 use proofmill_store::Store;
 
@@ -92,7 +92,11 @@ impl Environment {
 
     /// The run that is meant, the latest unless it is named; what people should know of it is said.
     pub async fn run(&self, store: &Store, wanted: Option<&str>) -> Result<RunSummary> {
-        let wanted: RunReference = wanted.unwrap_or("latest").parse()?;
+        self.referenced(store, &wanted.unwrap_or(LATEST).parse()?).await
+    }
+
+    /// The run that a reference means; what people should know of it is said.
+    pub async fn referenced(&self, store: &Store, wanted: &RunReference) -> Result<RunSummary> {
         let run = wanted.find(store).await?;
         run.remark.iter().for_each(|remark| self.output.remark(remark));
         Ok(run)

@@ -147,13 +147,18 @@ impl Gated<'_> {
         let of = |rows: Vec<Row>| Questions::of(rows, &group, at);
         let ours = of(measured.rows(name, &pair.a, &unit, self.engine).await?);
         if first.digest() == second.digest() {
-            return Ok(Ok(MetricFound::Equal { questions: ours.0.len() as u64 }));
+            let answered = ours.0.values().filter(|question| question.mean().is_some()).count();
+            let (questions, answered) = (ours.0.len() as u64, answered as u64);
+            return Ok(Ok(MetricFound::Equal { questions, answered }));
         }
         let theirs = of(measured.rows(name, &pair.b, &unit, self.engine).await?);
-        let failed = match unit.as_slice() {
-            [_] => self.failed(second).await?,
-            _ => BTreeSet::new(),
-        };
+        let mut failed = [BTreeSet::new(), BTreeSet::new()];
+        // What failed has one name, the identity of its row.
+        if unit.len() == 1 {
+            for (side, table) in [first, second].into_iter().enumerate() {
+                failed[side] = self.failed(self.sides[side], table).await?;
+            }
+        }
         let pairs = match paired(ours, theirs, &failed) {
             Ok(pairs) => pairs,
             Err(why) => return Ok(Err(why)),
@@ -163,9 +168,8 @@ impl Gated<'_> {
         Ok(Ok(MetricFound::Paired(Box::new(counted))))
     }
 
-    /// The items whose rows failed upstream of a table of the candidate.
-    async fn failed(&self, table: &Artifact) -> Result<BTreeSet<String>> {
-        let side = self.sides[1];
+    /// The items whose rows failed upstream of a table of a run.
+    async fn failed(&self, side: &Side, table: &Artifact) -> Result<BTreeSet<String>> {
         let (mut sources, mut next) = (BTreeSet::new(), vec![table]);
         let mut seen = BTreeSet::new();
         while let Some(record) = next.pop() {
@@ -267,20 +271,35 @@ impl Questions {
     }
 }
 
-/// The questions of both runs, side by side; or why they are not the same. Those whose rows `failed` have no answer.
+/// The questions of both runs, side by side; or why they are not the same. Those whose rows `failed` in a run have no answer
+/// there.
 fn paired(
     ours: Questions,
     mut theirs: Questions,
-    failed: &BTreeSet<String>,
+    failed: &[BTreeSet<String>; 2],
 ) -> std::result::Result<Vec<(Question, Question)>, String> {
     let (mut pairs, mut missing, mut uneven) = (Vec::new(), Vec::new(), Vec::new());
+    let is_failed =
+        |side: usize, key: &Key| key.iter().flatten().any(|part| failed[side].contains(part));
+    let unanswered = |question: &Question| Question {
+        samples: question.samples,
+        cluster: question.cluster.clone(),
+        values: Vec::new(),
+    };
     for (key, question) in ours.0 {
         match theirs.0.remove(&key) {
-            Some(other) if other.samples == question.samples => pairs.push((question, other)),
-            Some(_) => uneven.push(key),
-            None if key.iter().flatten().any(|part| failed.contains(part)) => {
-                let samples = question.samples;
-                pairs.push((question, Question { samples, ..Question::default() }));
+            Some(other) => {
+                let samples = question.samples.max(other.samples);
+                let of = |side, it: &Question| it.samples == samples || is_failed(side, &key);
+                match of(0, &question) && of(1, &other) {
+                    true => pairs
+                        .push((Question { samples, ..question }, Question { samples, ..other })),
+                    false => uneven.push(key),
+                }
+            }
+            None if is_failed(1, &key) => {
+                let missing = unanswered(&question);
+                pairs.push((question, missing));
             }
             None => missing.push(key),
         }
@@ -294,7 +313,10 @@ fn paired(
             some_names(named.iter().map(String::as_str))
         )
     };
-    let extra: Vec<Key> = theirs.0.into_keys().collect();
+    let (failed_before, extra): (Vec<_>, Vec<_>) =
+        theirs.0.into_iter().partition(|(key, _)| is_failed(0, key));
+    pairs.extend(failed_before.into_iter().map(|(_, question)| (unanswered(&question), question)));
+    let extra: Vec<Key> = extra.into_iter().map(|(key, _)| key).collect();
     if !missing.is_empty() {
         return Err(said(&missing, "of the baseline missing in the candidate"));
     }

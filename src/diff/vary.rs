@@ -1,11 +1,12 @@
-//! What two runs were made of that differs, and may not: everything that a gate's `vary` does not name.
+//! What two runs were made of that differs, and may not: everything that a gate's `vary` does not name, and what its `same`
+//! does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
 use proofmill_catalog::lineage::{INPUT, inputs_of};
-use proofmill_pipeline::gate::GatedMetric;
+use proofmill_pipeline::gate::Gate;
 use proofmill_pipeline::source::Sources;
 use proofmill_store::Artifact;
 
@@ -82,42 +83,30 @@ impl<'a> Made<'a> {
     }
 }
 
-/// What differs between a run and another one that has ended, upstream of these metrics.
-pub fn of_runs(
-    vary: &[String],
-    metrics: &[GatedMetric],
-    sides: [&Side; 2],
-    text: Option<Text<'_>>,
-) -> Vec<Difference> {
-    differences(vary, metrics, &Made::of_run(sides[0]), &Made::of_run(sides[1]), text)
+/// What differs between a run and another one that has ended, upstream of the metrics of a gate, and may not.
+pub fn of_runs(gate: &Gate, sides: [&Side; 2], text: Option<Text<'_>>) -> Vec<Difference> {
+    differences(gate, &Made::of_run(sides[0]), &Made::of_run(sides[1]), text)
 }
 
-/// What differs between a run and another one that has not begun, upstream of these metrics.
-pub fn of_text(
-    vary: &[String],
-    metrics: &[GatedMetric],
-    baseline: &Side,
-    text: Text<'_>,
-) -> Vec<Difference> {
-    let candidate = Made::of_text(text.prepared);
-    differences(vary, metrics, &Made::of_run(baseline), &candidate, Some(text))
+/// The same between a run and another one that has not begun.
+pub fn of_text(gate: &Gate, baseline: &Side, text: Text<'_>) -> Vec<Difference> {
+    differences(gate, &Made::of_run(baseline), &Made::of_text(text.prepared), Some(text))
 }
 
 fn differences(
-    vary: &[String],
-    metrics: &[GatedMetric],
+    gate: &Gate,
     baseline: &Made<'_>,
     candidate: &Made<'_>,
     text: Option<Text<'_>>,
 ) -> Vec<Difference> {
-    let wanted = || metrics.iter().map(|metric| metric.stage.clone());
+    let wanted = || gate.metrics.iter().map(|metric| metric.stage.clone());
     let mut all = Vec::new();
     for name in candidate.upstream(wanted()) {
-        all.extend(of_stage(&name, baseline.parts(&name), candidate.parts(&name), vary, text));
+        all.extend(of_stage(&name, baseline.parts(&name), candidate.parts(&name), gate, text));
     }
     let gone = baseline.upstream(wanted()).into_iter();
     for name in gone.filter(|name| candidate.parts(name).is_none()) {
-        all.extend(of_stage(&name, baseline.parts(&name), None, vary, text));
+        all.extend(of_stage(&name, baseline.parts(&name), None, gate, text));
     }
     all
 }
@@ -126,7 +115,7 @@ fn of_stage(
     stage: &StageName,
     old: Option<&BTreeMap<String, String>>,
     new: Option<&BTreeMap<String, String>>,
-    vary: &[String],
+    gate: &Gate,
     text: Option<Text<'_>>,
 ) -> Vec<Difference> {
     // Who asks anew says so, and changes nothing else.
@@ -134,33 +123,26 @@ fn of_stage(
     let counts = |name: &&String| {
         !name.starts_with(INPUT) && !FOLLOW.contains(&name.as_str()) && !is_asking(name)
     };
-    let mut changed: Vec<(&str, Option<&String>, Option<&String>)> = Vec::new();
-    match (old, new) {
-        (Some(old), Some(new)) => {
-            let names: BTreeSet<&String> = old.keys().chain(new.keys()).filter(counts).collect();
-            let both = names.into_iter().map(|name| (name.as_str(), old.get(name), new.get(name)));
-            // Which functions a query calls follows from the query.
-            let is_called = |name: &str, old: Option<&String>, new: Option<&String>| {
-                name.starts_with("function.") && old.is_none() != new.is_none()
-            };
-            changed
-                .extend(both.filter(|(name, old, new)| old != new && !is_called(name, *old, *new)));
+    let is_kind = |name: &&String| name.as_str() == "kind";
+    // Which functions a query calls follows from the query.
+    let is_called = |name: &str, old: Option<&String>, new: Option<&String>| {
+        name.starts_with("function.") && old.is_none() != new.is_none()
+    };
+    let names: BTreeSet<&String> = match (old, new) {
+        (Some(old), Some(new)) => old.keys().chain(new.keys()).filter(counts).collect(),
+        // Of a stage that only one of them has, its kind stands for all of it.
+        (one, other) => {
+            one.or(other).into_iter().flat_map(BTreeMap::keys).filter(is_kind).collect()
         }
-        (old, new) => {
-            let kind = |parts: Option<&BTreeMap<String, String>>| parts?.get("kind").cloned();
-            let place = place(stage, "kind", text);
-            let (old, new) = (kind(old), kind(new));
-            return match vary.iter().any(|item| names_stage(item, stage, "kind")) {
-                true => Vec::new(),
-                false => {
-                    let (stage, component) = (stage.clone(), "kind".to_owned());
-                    vec![Difference { stage, component, old, new, place }]
-                }
-            };
-        }
-    }
-    let may = |component: &str| {
-        vary.iter().any(|item| {
+    };
+    let both = names.into_iter().map(|name| {
+        let (old, new) = (old.and_then(|it| it.get(name)), new.and_then(|it| it.get(name)));
+        (name.as_str(), old.cloned(), new.cloned())
+    });
+    let changed =
+        both.filter(|(name, old, new)| old != new && !is_called(name, old.as_ref(), new.as_ref()));
+    let names = |items: &[String], component: &str| {
+        items.iter().any(|item| {
             names_stage(item, stage, component)
                 || item == "versions" && is_version(component)
                 || item
@@ -168,12 +150,16 @@ fn of_stage(
                     .is_some_and(|model| names_model(model, stage, component, text))
         })
     };
-    let left = changed.into_iter().filter(|(component, _, _)| !may(component));
-    let difference = |(component, old, new): (&str, Option<&String>, Option<&String>)| Difference {
+    let may = |component: &str| {
+        gate.vary.as_ref().is_none_or(|vary| names(vary, component))
+            && !names(&gate.same, component)
+    };
+    let left = changed.filter(|(component, _, _)| !may(component));
+    let difference = |(component, old, new): (&str, _, _)| Difference {
         stage: stage.clone(),
         component: component.to_owned(),
-        old: old.cloned(),
-        new: new.cloned(),
+        old,
+        new,
         place: place(stage, component, text),
     };
     left.map(difference).collect()

@@ -113,8 +113,26 @@ pub enum MetricFound {
     /// They measured the same table.
     Equal {
         questions: u64,
+        /// Those of them with a value.
+        answered: u64,
     },
     Paired(Box<PairedQuestions>),
+}
+
+impl MetricFound {
+    /// The share of questions that the candidate answered; `None` where the runs are not compared.
+    pub fn answered_share(&self) -> Option<f64> {
+        let (answered, all) = match self {
+            Self::Incomparable { .. } => return None,
+            Self::Equal { questions, answered } => (*answered, *questions),
+            Self::Paired(paired) => {
+                let Unanswered { newly, no_longer, both } = paired.unanswered;
+                let answered = paired.answered.questions + no_longer;
+                (answered, answered + newly + both)
+            }
+        };
+        Some(if all == 0 { 0.0 } else { answered as f64 / all as f64 })
+    }
 }
 
 /// Questions of both runs, each with one value in each: the mean of its samples.

@@ -196,15 +196,14 @@ fn broken(gate: &Gate, evidence: &Evidence) -> Vec<Broken> {
         broken.push(Broken::Reported { count: evidence.reported.len() as u64 });
     }
     for (metric, found) in evidence.metrics.iter().enumerate() {
-        let MetricFound::Paired(paired) = &found.found else { continue };
-        let metric = metric as u64;
-        let counts = &paired.answered;
-        if let Some(wanted) = gate.answered {
-            let share = paired.answered_share();
-            if share < wanted {
-                broken.push(Broken::Answered { metric, share });
-            }
+        let (metric, share) = (metric as u64, found.found.answered_share());
+        if let Some((wanted, share)) = gate.answered.zip(share)
+            && share < wanted
+        {
+            broken.push(Broken::Answered { metric, share });
         }
+        let MetricFound::Paired(paired) = &found.found else { continue };
+        let counts = &paired.answered;
         let sides =
             [(true, gate.flips.worse, counts.worse), (false, gate.flips.better, counts.better)];
         for (is_worse, most, count) in sides {
@@ -214,15 +213,6 @@ fn broken(gate: &Gate, evidence: &Evidence) -> Vec<Broken> {
         }
     }
     broken
-}
-
-impl PairedQuestions {
-    /// The share of questions that the candidate answered.
-    pub fn answered_share(&self) -> f64 {
-        let answered = self.answered.questions + self.unanswered.no_longer;
-        let all = answered + self.unanswered.newly + self.unanswered.both;
-        if all == 0 { 0.0 } else { answered as f64 / all as f64 }
-    }
 }
 
 fn of_paired(

@@ -33,6 +33,7 @@ fn gate(metrics: usize) -> Gate {
         flips: Default::default(),
         reported_models: Default::default(),
         vary: None,
+        same: Vec::new(),
         noise: None,
     }
 }
@@ -86,7 +87,7 @@ fn several_metrics_are_corrected_and_the_worst_counts() {
     assert!((two.metrics[0].p_holm.unwrap() - 2.0 / 32.0).abs() < 1e-9);
     let both = judged(vec![five(), paired(counts(20, 6, 0))]);
     assert_eq!(both.metrics[1].word, VerdictWord::Fail, "1/64 twice is below 1/20");
-    let equal = MetricFound::Equal { questions: 20 };
+    let equal = MetricFound::Equal { questions: 20, answered: 20 };
     let other = MetricFound::Incomparable { reason: "another judge".to_owned() };
     assert_eq!(judged(vec![equal.clone(), equal.clone()]).word, VerdictWord::Pass);
     assert_eq!(judged(vec![equal.clone(), five()]).word, VerdictWord::Fail);
@@ -95,7 +96,7 @@ fn several_metrics_are_corrected_and_the_worst_counts() {
 
 #[test]
 fn runs_without_numbers_have_no_verdict() {
-    let mut found = evidence(vec![MetricFound::Equal { questions: 5 }]);
+    let mut found = evidence(vec![MetricFound::Equal { questions: 5, answered: 5 }]);
     for how in [None, Some(Ending::Failed), Some(Ending::Stopped)] {
         found.candidate.how = how;
         let judged = judge(&gate(1), &found).unwrap();
@@ -118,6 +119,15 @@ fn conditions_fail_whatever_the_metric_says() {
     assert_eq!(judge(&gate, &found).unwrap().word, VerdictWord::Fail, "too good to be true");
     gate.flips.better = Some(11);
     assert_eq!(judge(&gate, &found).unwrap().word, VerdictWord::Pass);
+}
+
+#[test]
+fn equal_tables_answer_as_few_questions_as_before() {
+    let mut gate = gate(1);
+    gate.answered = Some(0.9);
+    let of = |answered| evidence(vec![MetricFound::Equal { questions: 20, answered }]);
+    assert_eq!(judge(&gate, &of(18)).unwrap().word, VerdictWord::Pass);
+    assert_eq!(judge(&gate, &of(17)).unwrap().word, VerdictWord::Fail);
 }
 
 #[test]

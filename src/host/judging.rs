@@ -166,10 +166,10 @@ impl Host {
         let found = runs(sides[0], sides[1]).stages.into_iter();
         let mut others = found.filter(|stage| stage.state != StageState::Same);
         evidence.first_difference = others.next().map(|stage| stage.stage);
-        if let Some(vary) = &gate.vary {
+        if gate.limits_differences() {
             let loaded = self.kept_candidate(candidate, &engine, store).await;
             let text = loaded.as_ref().and_then(text_of);
-            evidence.differences = vary::of_runs(vary, &gate.metrics, sides, text);
+            evidence.differences = vary::of_runs(gate, sides, text);
         }
         Ok(evidence)
     }
@@ -186,9 +186,13 @@ impl Host {
         loaded: &Loaded,
         store: &Store,
     ) -> Result<Vec<Difference>> {
-        let (Some(vary), Some(text)) = (&gate.vary, text_of(loaded)) else { return Ok(Vec::new()) };
-        let side = Side::open(baseline.clone(), store).await?;
-        Ok(vary::of_text(vary, &gate.metrics, &side, text))
+        match text_of(loaded).filter(|_| gate.limits_differences()) {
+            Some(text) => {
+                let side = Side::open(baseline.clone(), store).await?;
+                Ok(vary::of_text(gate, &side, text))
+            }
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The pipeline of a run, if it can still be prepared: what it reads may be gone.

@@ -51,6 +51,8 @@ pub struct GateFile {
     /// What may differ between the two runs: `models.NAME`, `stages.NAME`, `stages.NAME.SETTING`, `versions`. Without it
     /// anything may.
     pub vary: Option<Vec<String>>,
+    /// What may not differ, written likewise: the judge, say. Runs in which it does are not compared.
+    pub same: Option<Vec<String>>,
     /// A drop within the spread of so many runs before the candidate is none.
     #[schemars(range(min = 2, max = 1000))]
     pub noise: Option<u32>,
@@ -142,8 +144,17 @@ pub struct Gate {
     pub reported_models: ReportedRule,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vary: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<u32>,
+}
+
+impl Gate {
+    /// Whether it says what may differ between runs.
+    pub fn limits_differences(&self) -> bool {
+        self.vary.is_some() || !self.same.is_empty()
+    }
 }
 
 /// A metric that must not drop.
@@ -226,7 +237,9 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
     if file.answered.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
         wrong(&["answered"], "expected a share from 0 to 1".to_owned(), None);
     }
-    for (at, item) in file.vary.iter().flatten().enumerate() {
+    let vary = file.vary.iter().flatten().enumerate().map(|(at, item)| ("vary", at, item));
+    let same = file.same.iter().flatten().enumerate().map(|(at, item)| ("same", at, item));
+    for (key, at, item) in vary.chain(same) {
         let parts: Vec<&str> = item.split('.').collect();
         let fits = match parts.as_slice() {
             ["versions"] => true,
@@ -237,7 +250,7 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
         };
         if !fits {
             let help = "`models.NAME`, `stages.NAME`, `stages.NAME.SETTING`, or `versions`";
-            wrong(&["vary", &at.to_string()], format!("`{item}` names nothing"), Some(help));
+            wrong(&[key, &at.to_string()], format!("`{item}` names nothing"), Some(help));
         }
     }
     let mut metrics: Vec<GatedMetric> = Vec::new();
@@ -286,6 +299,7 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
         flips: file.flips.unwrap_or_default(),
         reported_models: file.reported_models,
         vary: file.vary.clone(),
+        same: file.same.clone().unwrap_or_default(),
         noise: file.noise,
     })
 }

@@ -118,8 +118,8 @@ impl VerdictView {
                 let run = evidence.baseline.as_ref().map(|baseline| baseline.run.to_string());
                 format!("the baseline, run {}, did not succeed", run.unwrap_or_default())
             }
-            Broken::Differs { count: 1 } => "1 difference that `vary` does not name".to_owned(),
-            Broken::Differs { count } => format!("{count} differences that `vary` does not name"),
+            Broken::Differs { count: 1 } => "1 difference that may not be".to_owned(),
+            Broken::Differs { count } => format!("{count} differences that may not be"),
             Broken::Reported { count: 1 } => "a model behind an endpoint is another one".to_owned(),
             Broken::Reported { count } => format!("{count} models behind endpoints are others"),
             Broken::Answered { metric, share } => format!(
@@ -207,7 +207,7 @@ fn row(metric: &GatedMetric, found: &MetricEvidence, judged: &MetricJudgement) -
     let counted =
         |of: fn(&PairedQuestions) -> u64| paired.map(|it| count(of(it))).unwrap_or_default();
     let questions = match &found.found {
-        MetricFound::Equal { questions } => count(*questions),
+        MetricFound::Equal { questions, .. } => count(*questions),
         _ => counted(|it| it.answered.questions),
     };
     vec![
@@ -239,7 +239,7 @@ fn reason(
 ) -> String {
     let paired = match &found.found {
         MetricFound::Incomparable { reason } => return reason.clone(),
-        MetricFound::Equal { questions } => {
+        MetricFound::Equal { questions, .. } => {
             return format!("both runs measured the same table, {} questions", count(*questions));
         }
         MetricFound::Paired(paired) => paired,

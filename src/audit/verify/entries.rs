@@ -263,7 +263,12 @@ async fn compare(
             Some(key) => format!("signed by `{}`", key.name()),
             None => "whose signatures were not checked: no `--key` was given".to_owned(),
         };
-        found.attested.push(format!("{counted} checkpoints in the store fit the log, {by}"));
+        let fit = if counted == 1 {
+            "checkpoint in the store fits"
+        } else {
+            "checkpoints in the store fit"
+        };
+        found.attested.push(format!("{counted} {fit} the log, {by}"));
     }
     Ok(())
 }

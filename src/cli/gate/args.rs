@@ -13,7 +13,7 @@ pub struct GateArgs {
     /// The run to compare with [default: the `baseline` of the gate, else the run before the latest]
     pub baseline: Option<String>,
     /// The run to judge; or a pipeline file, which is run first unless it differs in what may not [default:
-    /// the latest run]
+    /// the latest run of the baseline's pipeline]
     pub candidate: Option<String>,
     /// The gate file
     #[arg(long, short, required_unless_present = "check")]

@@ -22,7 +22,7 @@ use crate::views::verdict::{VerdictView, change};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::PipelineName;
 use proofmill_catalog::audit::entry::VerdictWord;
-use proofmill_catalog::reference::RunReference;
+use proofmill_catalog::reference::{LATEST, RunReference};
 use proofmill_catalog::summary::{RunSummary, summary};
 use proofmill_pipeline::gate::{self, Gate, GateText};
 use proofmill_store::{Store, Trigger};
@@ -45,27 +45,26 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
     let path = args.file.as_ref().ok_or_else(missing)?;
     let (gate, text) = read(path, environment)?;
     let store = environment.host.store().await?;
-    let candidate = args.candidate.as_deref().unwrap_or("latest");
-    let baseline = args.baseline.as_deref().or(gate.baseline.as_deref());
-    // Named before the candidate runs, which would be the latest then.
-    let baseline = match baseline {
-        Some(wanted) => baseline_run(wanted, environment, &store).await?,
-        None if is_file(candidate) => Some(environment.run(&store, None).await?),
-        None => Some(environment.run(&store, Some("latest~1")).await?),
-    };
-    let candidate = match is_file(candidate) {
-        true => {
-            let path_of = Path::new(candidate);
-            match ran(path_of, args, &gate, baseline.as_ref(), environment, &store).await {
-                Ok(run) => run,
-                Err(error) => return Err(said(error, text, path, environment)?),
-            }
+    let file = args.candidate.as_deref().filter(|candidate| is_file(candidate)).map(Path::new);
+    // What ran last may be another pipeline, and the baseline is named before the candidate runs.
+    let default = if file.is_some() { LATEST } else { "latest~1" };
+    let wanted = args.baseline.as_deref().or(gate.baseline.as_deref()).unwrap_or(default);
+    let wanted: RunReference = wanted.parse()?;
+    let baseline = baseline_run(&wanted, environment, &store).await?;
+    if file.is_none() && !args.params.is_empty() {
+        let message = "`--param` is for a pipeline file, and a run is judged".to_owned();
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    let candidate = match file {
+        Some(file) => match ran(file, args, &gate, baseline.as_ref(), environment, &store).await {
+            Ok(run) => run,
+            Err(error) => return Err(said(error, text, path, environment)?),
+        },
+        None => {
+            let of_baseline = baseline.as_ref().map(|run| run.pipeline.as_str());
+            let pipeline = of_baseline.or(wanted.pipeline().map(PipelineName::as_str));
+            environment.run(&store, args.candidate.as_deref().or(pipeline)).await?
         }
-        false if !args.params.is_empty() => {
-            let message = "`--param` is for a pipeline file, and a run is judged".to_owned();
-            return Err(Error::new(ErrorKind::Usage, message));
-        }
-        false => environment.run(&store, Some(candidate)).await?,
     };
     if let Some(same) = baseline.as_ref().filter(|run| run.run == candidate.run) {
         let message = format!("run {} would be compared with itself", same.run);
@@ -146,16 +145,15 @@ fn read(path: &Path, environment: &Environment) -> Result<(Gate, GateText)> {
 
 /// The run that is compared with; none for a channel that no run is in yet.
 pub async fn baseline_run(
-    wanted: &str,
+    wanted: &RunReference,
     environment: &Environment,
     store: &Store,
 ) -> Result<Option<RunSummary>> {
-    let reference: RunReference = wanted.parse()?;
-    if let Some(reason) = reference.missing_channel(store).await? {
+    if let Some(reason) = wanted.missing_channel(store).await? {
         environment.output.remark(reason);
         return Ok(None);
     }
-    Ok(Some(environment.run(store, Some(wanted)).await?))
+    environment.referenced(store, wanted).await.map(Some)
 }
 
 fn is_file(candidate: &str) -> bool {
@@ -221,5 +219,5 @@ fn refuse(differences: &[Difference]) -> Result<()> {
     };
     let message = format!("{}{more}; nothing ran", said(first));
     Err(Error::new(ErrorKind::Pipeline, message)
-        .with_hint("what may differ is listed in `vary` of the gate"))
+        .with_hint("`vary` of the gate lists what may differ, and `same` what may not"))
 }

@@ -205,11 +205,9 @@ impl Scheduler<'_> {
     /// What the gate says of a run.
     async fn judge(&self, gate: &Gate, run: &RunId) -> Result<VerdictWord> {
         let candidate = summary(self.store, run).await?;
-        let reference = match &gate.baseline {
-            Some(baseline) => baseline.clone(),
-            None => format!("{}@{BASELINE}", candidate.pipeline),
-        };
-        let baseline = baseline_run(&reference, self.environment, self.store).await?;
+        let pinned = || format!("{}@{BASELINE}", candidate.pipeline);
+        let wanted = gate.baseline.clone().unwrap_or_else(pinned).parse()?;
+        let baseline = baseline_run(&wanted, self.environment, self.store).await?;
         let judged = self.environment.host.judge(gate, baseline.as_ref(), &candidate, self.store);
         match judged.await {
             Ok(entered) => Ok(entered.verdict.judgement.word),

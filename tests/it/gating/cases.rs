@@ -166,3 +166,58 @@ fn clusters_of_questions_are_the_units_where_they_are_named() {
     let shown = gated.shown();
     assert!(shown.contains("2 discordant clusters of `doc` reject nothing; 5 needed"), "{shown}");
 }
+
+#[test]
+fn lower_is_better_where_the_gate_says_so() {
+    let of = |better: &str| {
+        format!(
+            "metrics: [{{ metric: rated.score, min_effect: 0.05, unit: [id], better: {better} }}]\n"
+        )
+    };
+    let gated = Gated::new(&of("lower"));
+    let (low, high) = (score(&[0.2; 12]), score(&[0.6; 12]));
+    let (word, verdict) = gated.judge(&low, &high);
+    assert_eq!(word, "fail", "{verdict:#}");
+    assert!(gated.shown().contains("a rise of 0.4000, more than chance"), "{}", gated.shown());
+    // The other way round it is a gain, and what has no answer counts as the worst that was seen.
+    let mut missing = low.clone();
+    missing[0].score = None;
+    let (word, verdict) = gated.judge(&high, &missing);
+    assert_eq!(word, "pass", "{verdict:#}");
+    let worst = &verdict["evidence"]["metrics"][0]["found"]["paired"]["worst"];
+    assert_eq!((&worst["worse"], &worst["better"]), (&1.into(), &11.into()), "{worst:#}");
+    gated.0.write("gate.yaml", format!("kind: gate\nname: answers\n{}", of("higher")));
+    gated.run(&high, &[]);
+    gated.run(&low, &[]);
+    assert_eq!(gated.verdict()["judgement"]["word"], "fail");
+}
+
+#[test]
+fn a_group_is_judged_alone_and_what_is_excluded_has_no_answer() {
+    let gate = "metrics: [{ metric: judged.accuracy, where: { doc: d1 }, min_effect: 0.05, unit: [id] }]\n";
+    let gated = Gated::new(gate);
+    gated.0.edit(
+        "p.yaml",
+        "correct: correct }",
+        "correct: correct, by: [doc], exclude: score > 0 }",
+    );
+    // Ten questions, five of each document; the second document is lost.
+    let (before, mut after) = (answers(10, 10), answers(10, 5));
+    let (word, verdict) = gated.judge(&before, &after);
+    assert_eq!(word, "fail", "{verdict:#}");
+    assert_eq!(verdict["evidence"]["metrics"][0]["found"]["paired"]["answered"]["questions"], 5);
+    after[9].score = Some(1.0);
+    let (_, verdict) = gated.judge(&before, &after);
+    let paired = &verdict["evidence"]["metrics"][0]["found"]["paired"];
+    assert_eq!(
+        (&paired["answered"]["worse"], &paired["unanswered"]["newly"]),
+        (&4.into(), &1.into())
+    );
+    gated.0.edit("gate.yaml", "doc: d1", "doc: d7");
+    gated
+        .0
+        .proofmill(&["gate", "--file", "gate.yaml"])
+        .expect(3)
+        .says("of this `where`")
+        .says("doc: d1");
+}

@@ -144,3 +144,33 @@ fn a_budget_of_requests_or_money_stops_a_run_which_is_not_finished_then() {
     workspace.proofmill(&["run", "p.yaml", "--budget", "money=1"]).expect(2).says("needs `prices`");
     assert_eq!(received.lock().unwrap().len(), 0);
 }
+
+/// After ten answers the endpoint refuses one question.
+fn refusing(place: usize, body: &Json) -> (&'static str, Json) {
+    match place > 10 && body["prompt"].as_str().unwrap().contains("q3") {
+        true => ("400 Bad Request", json!({ "error": { "message": "no" } })),
+        false => answer(1, body),
+    }
+}
+
+#[test]
+fn questions_whose_rows_failed_are_unanswered_in_either_run() {
+    let (workspace, _) = asking(refusing, "");
+    workspace.edit(
+        "p.yaml",
+        "options: { max_tokens: 4 } }",
+        "options: { max_tokens: 4 } }\n    max_error_rate: 0.5",
+    );
+    workspace.json(&["run", "p.yaml"]);
+    workspace.json(&["run", "p.yaml", "--ask", "all"]);
+    for (runs, newly, no_longer) in
+        [(["nightly~1", "nightly"], 1, 0), (["nightly", "nightly~1"], 0, 1)]
+    {
+        let args = [&["gate"], &runs[..], &["--file", "gate.yaml", "--json"]].concat();
+        let verdict = workspace.proofmill(&args).expect(6).json();
+        let paired = &verdict["evidence"]["metrics"][0]["found"]["paired"];
+        assert_eq!(paired["unanswered"]["newly"], newly, "{verdict:#}");
+        assert_eq!(paired["unanswered"]["no_longer"], no_longer, "{verdict:#}");
+        assert_eq!(paired["answered"]["questions"], 9);
+    }
+}

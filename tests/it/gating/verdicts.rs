@@ -261,3 +261,30 @@ fn ci_gets_a_report_a_summary_and_lines_beside_the_gate_file() {
     let summary = gated.0.read("s.md");
     assert!(summary.contains("FAIL: run") && summary.contains("NOT COMPARABLE: run"), "{summary}");
 }
+
+#[test]
+fn what_has_to_be_the_same_is_no_more_than_that() {
+    let gated = Gated::new(&format!("same: [stages.scored.sql]\n{ACCURACY}"));
+    gated.run(&answers(100, 80), &[]);
+    gated.run(&answers(100, 79), &[]);
+    gated.gate(&[]).expect(0);
+    gated.run(&answers(100, 79), &["--param", "wording=was it"]);
+    let verdict = gated.gate(&[]).expect(6).json();
+    assert_eq!(verdict["evidence"]["differences"].as_array().unwrap().len(), 1, "{verdict:#}");
+    assert_eq!(verdict["evidence"]["differences"][0]["component"], "settings.sql");
+}
+
+#[test]
+fn the_candidate_is_of_the_pipeline_of_the_baseline() {
+    let gated = Gated::new(&format!("baseline: nightly~1\n{ACCURACY}"));
+    gated.run(&answers(100, 80), &[]);
+    let judged = gated.run(&answers(100, 79), &[]);
+    gated.0.write("other.yaml", "pipeline: other\nstages: { a: { sql: SELECT 1 AS x } }\n");
+    gated.0.proofmill(&["run", "other.yaml"]).expect(0);
+    let verdict = gated.gate(&[]).expect(0).json();
+    assert_eq!(verdict["evidence"]["candidate"]["run"], json!(judged));
+    // Also where no run is pinned yet.
+    gated.0.edit("gate.yaml", "nightly~1", "nightly@baseline");
+    let verdict = gated.gate(&[]).expect(6).json();
+    assert_eq!(verdict["evidence"]["candidate"]["run"], json!(judged));
+}
