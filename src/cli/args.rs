@@ -11,9 +11,10 @@ use crate::cli::gate::args::{ChannelArgs, GateArgs};
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::schedule::args::ScheduleArgs;
 use crate::cli::teach::args::Teach;
-use crate::cli::values::{parse_bytes, parse_param};
+use crate::cli::values::{ask, parse_bytes, parse_param};
 use crate::host::budget::Budget;
 use proofmill_catalog::reference::LATEST;
+use proofmill_pipeline::models::Ask;
 
 /// Tables all the way from the question to the metric, and a proof for every number.
 #[derive(Debug, Parser)]
@@ -193,19 +194,10 @@ pub struct Run {
     /// be replayed from the store alone
     #[arg(long)]
     pub no_code_copy: bool,
-    /// Where answers of endpoints come from
-    #[arg(long, value_enum, default_value_t)]
+    /// Where answers of endpoints come from: the ledger, where it has them, or all of them from the endpoints, with
+    /// new tables beside those recorded
+    #[arg(long, default_value = Ask::Ledger.name(), value_parser = ask())]
     pub ask: Ask,
-}
-
-/// Where answers of endpoints come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Ask {
-    /// From the ledger, where it has them.
-    #[default]
-    Ledger,
-    /// From the endpoints, all of them: new answers and new tables, beside the recorded ones, which are kept.
-    All,
 }
 
 /// `plan`
@@ -223,8 +215,8 @@ pub struct Plan {
     /// Check every object of every stored table, as `run --verify` does
     #[arg(long)]
     pub verify: bool,
-    /// Where answers of endpoints would come from
-    #[arg(long, value_enum, default_value_t)]
+    /// Where answers of endpoints would come from; same as for `run`
+    #[arg(long, default_value = Ask::Ledger.name(), value_parser = ask())]
     pub ask: Ask,
 }
 

@@ -52,8 +52,17 @@ impl Display {
         }
     }
 
+    /// Shows work until it ends, and leaves nothing of it on the terminal.
+    pub async fn during<T>(&self, clock: Arc<dyn Clock>, work: impl Future<Output = T>) -> T {
+        let ticker = self.start(clock);
+        let done = work.await;
+        ticker.abort();
+        self.eraser()();
+        done
+    }
+
     /// Brings it up to date until what this gives is aborted.
-    pub fn start(&self, clock: Arc<dyn Clock>) -> tokio::task::JoinHandle<()> {
+    fn start(&self, clock: Arc<dyn Clock>) -> tokio::task::JoinHandle<()> {
         let display = self.clone();
         tokio::spawn(async move {
             loop {

@@ -1,6 +1,6 @@
 //! `proofmill plan`
 
-use crate::cli::args::{self, Ask, Pipeline};
+use crate::cli::args::{self, Pipeline};
 use crate::cli::environment::Environment;
 use crate::run::estimate::estimates;
 use crate::run::plan::plan as plan_run;
@@ -8,6 +8,7 @@ use crate::run::recorded::recorded;
 use crate::run::selection::choice;
 use crate::views::plan::PlanView;
 use proofmill_base::error::Result;
+use proofmill_pipeline::models::Ask;
 
 /// Says what a run would do.
 pub async fn plan(args: &args::Plan, environment: &Environment) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::args::{self, Ask, Pipeline};
+use crate::cli::args::{self, Pipeline};
 use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
@@ -20,6 +20,7 @@ use crate::views::shell::quoted;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_catalog::reference::newest_of;
+use proofmill_pipeline::models::Ask;
 use proofmill_store::{StageStatus, Store, Trigger};
 
 /// Runs a pipeline and prints its numbers.
@@ -69,11 +70,9 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let replay = None;
     let trigger = Trigger::Command;
     let start = RunStart { loaded, path, choice, run, is_resumed, trigger, copies, replay, budget };
-    let ticker = display.start(environment.host.clock());
-    let ended = environment.host.run(start, store.clone(), display.observer(), stop).await;
+    let run = environment.host.run(start, store.clone(), display.observer(), stop);
+    let ended = display.during(environment.host.clock(), Box::pin(run)).await;
     watch.abort();
-    ticker.abort();
-    display.eraser()();
     let EndedRun { mut result, spent } = ended?;
     // What failed in the run is said first, whatever becomes of its numbers.
     let printed = print(&result, environment, &store);

@@ -1,5 +1,11 @@
 //! Values of arguments, from their text.
 
+use chrono::{DateTime, Utc};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use proofmill_base::clock::parse_duration;
+use proofmill_pipeline::models::Ask;
+
 /// `NAME=VALUE`.
 pub fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -21,4 +27,35 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         other => return Err(format!("`{other}` is not a unit of size: use KiB, MiB or GiB")),
     };
     Ok((number * unit) as usize)
+}
+
+/// A time in seconds: `26h`.
+pub fn parse_seconds(text: &str) -> Result<u64, String> {
+    let time = parse_duration(text).map(|time| time.as_secs());
+    time.ok_or_else(|| "expected a number and `s`, `m` or `h`, such as `26h`".to_owned())
+}
+
+/// A date or a time.
+pub fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
+    let date = format!("{text}T00:00:00Z");
+    let time = DateTime::parse_from_rfc3339(text).or_else(|_| DateTime::parse_from_rfc3339(&date));
+    time.map(|time| time.to_utc()).map_err(|_| {
+        "expected a date or a time, such as `2026-11-28` or `2026-11-28T02:30:00Z`".to_owned()
+    })
+}
+
+/// A share in percent: `10%`.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = number.map(|number| number / 100.0).filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "expected a share above 0 % and up to 100 %, such as `10%`".to_owned())
+}
+
+/// Where answers come from, by its name.
+pub fn ask() -> impl TypedValueParser<Value = Ask> {
+    let named = |name: String| {
+        let found = Ask::ALL.into_iter().find(|ask| ask.name() == name);
+        found.ok_or_else(|| format!("`{name}` is not one of them"))
+    };
+    PossibleValuesParser::new(Ask::ALL.map(Ask::name)).try_map(named)
 }

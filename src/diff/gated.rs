@@ -21,8 +21,8 @@ use crate::run::bind::tables_of;
 use crate::session::{Engine, StageTable};
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
-use crate::stages::tables::query::rows_of;
-use crate::stages::tables::values::{Key, text_at};
+use crate::stages::tables::query::TextsAndNumbers;
+use crate::stages::tables::values::Key;
 
 /// Two runs and where their tables are.
 pub struct Gated<'a> {
@@ -188,30 +188,14 @@ impl Gated<'_> {
             }
             let tables = tables_of(self.store, &record.stage, record).await?;
             for (name, table) in tables.iter().filter(|(name, _)| *name != record.stage) {
-                sources.extend(texts(name.as_str(), "source", table, self.engine).await?);
+                let query = format!("SELECT source FROM {}", quoted(name.as_str()));
+                let rows =
+                    TextsAndNumbers::of(&query, name.as_str(), table, 1, self.engine).await?;
+                sources.extend((0..rows.rows()).flat_map(|row| rows.text(row, 0..1)).flatten());
             }
         }
         Ok(sources)
     }
-}
-
-/// The texts of a column.
-async fn texts(
-    name: &str,
-    column: &str,
-    table: &std::sync::Arc<StageTable>,
-    engine: &Engine,
-) -> Result<Vec<String>> {
-    let sql = format!("SELECT {} AS t FROM {}", quoted(column), quoted(name));
-    let (_, batches) = rows_of(&sql, &[(name, table)], engine).await?;
-    let mut all = Vec::new();
-    for batch in &batches {
-        let texts = arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Utf8)
-            .map_err(StageError::from)?;
-        let texts = arrow::array::AsArray::as_string::<i32>(&texts);
-        all.extend((0..batch.num_rows()).filter_map(|row| text_at(texts, row)));
-    }
-    Ok(all)
 }
 
 /// Which of the columns a table does not have, or has with another type; an error if neither table has it.

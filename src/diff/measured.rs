@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, Float64Array, StringArray};
-use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::DataType;
 use proofmill_base::error::Result;
 use proofmill_pipeline::kinds::statistics::{ACCURACY, Interval};
 use proofmill_store::Artifact;
@@ -13,9 +10,8 @@ use proofmill_store::Artifact;
 use crate::diff::pair::by;
 use crate::diff::runs::Side;
 use crate::session::{Engine, StageTable};
-use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
-use crate::stages::tables::query::rows_of;
+use crate::stages::tables::query::TextsAndNumbers;
 use crate::stages::tables::values::{Key, text_at};
 
 /// What a `measure` counts.
@@ -87,7 +83,7 @@ impl Measured {
         let excluded = format!("CASE WHEN ({excluded}) IS TRUE THEN 1.0 ELSE 0.0 END AS excluded");
         let wanted: Vec<String> = texts.chain(values).chain([excluded]).collect();
         let sql = format!("SELECT {} FROM {name}", wanted.join(", "));
-        let rows = Columns::of(&sql, name, table, columns.len(), engine).await?;
+        let rows = TextsAndNumbers::of(&sql, name, table, columns.len(), engine).await?;
         let at = self.by.len()..self.by.len() + key.len();
         let row = |row: usize| Row {
             group: rows.text(row, 0..at.start),
@@ -99,7 +95,7 @@ impl Measured {
             values: (0..self.metrics.len()).map(|i| rows.value(row, i)).collect(),
             is_excluded: rows.value(row, self.metrics.len()) == Some(1.0),
         };
-        Ok((0..rows.len()).map(row).collect())
+        Ok((0..rows.rows()).map(row).collect())
     }
 }
 
@@ -130,48 +126,4 @@ pub(super) fn inputs<'a>(
         })
     };
     Ok([input(sides[0], ours)?, input(sides[1], theirs)?])
-}
-
-/// Texts and numbers of a query.
-pub(super) struct Columns {
-    pub texts: Vec<StringArray>,
-    values: Vec<Float64Array>,
-    rows: usize,
-}
-
-impl Columns {
-    /// The first `texts` columns of the query as texts, the rest as numbers.
-    pub async fn of(
-        sql: &str,
-        name: &str,
-        table: &Arc<StageTable>,
-        texts: usize,
-        engine: &Engine,
-    ) -> Result<Self> {
-        let (schema, batches) = rows_of(sql, &[(name, table)], engine).await?;
-        let all = concat_batches(&schema, &batches).map_err(StageError::from)?;
-        let column = |i: usize, kind| cast(all.column(i), &kind).map_err(StageError::from);
-        let text = |i| Ok(column(i, DataType::Utf8)?.as_any().downcast_ref().cloned());
-        let value = |i| Ok(column(i, DataType::Float64)?.as_any().downcast_ref().cloned());
-        let texts_: Result<Option<_>, StageError> = (0..texts).map(text).collect();
-        let values: Result<Option<_>, StageError> = (texts..all.num_columns()).map(value).collect();
-        Ok(Self {
-            texts: texts_?.unwrap_or_default(),
-            values: values?.unwrap_or_default(),
-            rows: all.num_rows(),
-        })
-    }
-
-    pub fn len(&self) -> usize {
-        self.rows
-    }
-
-    pub fn text(&self, row: usize, columns: std::ops::Range<usize>) -> Key {
-        self.texts[columns].iter().map(|column| text_at(column, row)).collect()
-    }
-
-    pub fn value(&self, row: usize, column: usize) -> Option<f64> {
-        let column = &self.values[column];
-        column.is_valid(row).then(|| column.value(row))
-    }
 }

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::diff::measured::{Columns, Measured, Row, inputs};
+use crate::diff::measured::{Measured, Row, inputs};
 use crate::diff::pair::{TablePair, by, table_of};
 use crate::diff::runs::Side;
 use crate::session::Engine;
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::paired::{Paired, few_clusters, paired};
+use crate::stages::tables::query::TextsAndNumbers;
 use crate::stages::tables::values::{Key, text_at};
 use proofmill_base::error::{Error, Result};
 use proofmill_pipeline::role::KindRole;
@@ -134,8 +135,8 @@ pub(super) async fn values(
         let mut columns: Vec<String> = split.iter().map(|name| quoted(name)).collect();
         columns.extend(["name".to_owned(), "value".to_owned()]);
         let sql = format!("SELECT {} FROM t", columns.join(", "));
-        let rows = Columns::of(&sql, "t", &table, split.len() + 1, engine).await?;
-        for row in 0..rows.len() {
+        let rows = TextsAndNumbers::of(&sql, "t", &table, split.len() + 1, engine).await?;
+        for row in 0..rows.rows() {
             let by = split.iter().cloned().zip(rows.text(row, 0..split.len())).collect();
             let metric = text_at(&rows.texts[split.len()], row).unwrap_or_default();
             let value = rows.value(row, 0);

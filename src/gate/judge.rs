@@ -139,22 +139,22 @@ pub fn judge(gate: &Gate, evidence: &Evidence) -> Result<GateJudgement, stats::S
         let p_holm = p.and_then(|_| corrected.next());
         metrics.push(match &found.found {
             MetricFound::Incomparable { .. } => {
-                MetricJudgement { word: VerdictWord::NotComparable, ..nothing() }
+                MetricJudgement { word: VerdictWord::NotComparable, ..open() }
             }
-            MetricFound::Equal { .. } => MetricJudgement { word: VerdictWord::Pass, ..nothing() },
+            MetricFound::Equal { .. } => MetricJudgement { word: VerdictWord::Pass, ..open() },
             MetricFound::Paired(paired) => {
-                let judged = MetricJudgement { p, p_holm, ..nothing() };
+                let judged = MetricJudgement { p, p_holm, ..open() };
                 of_paired(gate, metric, found, paired, judged)?
             }
         });
     }
     let words = metrics.iter().map(|metric| metric.word).chain(broken.iter().map(Broken::word));
-    let word = words.max_by_key(|word| weight(*word)).unwrap_or(VerdictWord::NotComparable);
+    let word = words.max_by_key(|word| severity(*word)).unwrap_or(VerdictWord::NotComparable);
     Ok(GateJudgement { word, metrics, broken })
 }
 
 /// Which verdict counts among several: the one that says more against a pass.
-fn weight(word: VerdictWord) -> u8 {
+fn severity(word: VerdictWord) -> u8 {
     match word {
         VerdictWord::Pass => 0,
         VerdictWord::CannotTell => 1,
@@ -164,7 +164,8 @@ fn weight(word: VerdictWord) -> u8 {
     }
 }
 
-fn nothing() -> MetricJudgement {
+/// A judgement that tells nothing yet.
+fn open() -> MetricJudgement {
     MetricJudgement {
         word: VerdictWord::CannotTell,
         p: None,

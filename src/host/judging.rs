@@ -24,6 +24,7 @@ use crate::gate::verdict::{GateVerdict, named};
 use crate::host::{Host, kept};
 use crate::session::Engine;
 use crate::stages::load::Loaded;
+use crate::system::metrics::{MetricPoint, measured};
 
 /// A verdict, and where it is.
 #[derive(Clone, Debug)]
@@ -281,18 +282,13 @@ async fn noise(
     Ok((values.len() >= 2).then_some(found))
 }
 
-/// The value of a metric in the manifest of a run.
+/// The value of a metric in a run.
 fn value(run: &RunSummary, metric: &GatedMetric) -> Option<f64> {
-    let text = |row: &serde_json::Value, name: &str| {
-        Some(match row.get(name)? {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        })
+    let is_it = |it: &MetricPoint| {
+        it.stage == metric.stage.as_str()
+            && it.metric == metric.metric
+            && it.labels.len() == metric.group.len()
+            && it.labels.iter().all(|(name, value)| metric.group.get(name) == Some(value))
     };
-    let is_it = |row: &&serde_json::Value| {
-        text(row, "stage").as_deref() == Some(metric.stage.as_str())
-            && text(row, "name").as_deref() == Some(&metric.metric)
-            && metric.group.iter().all(|(name, value)| text(row, name).as_ref() == Some(value))
-    };
-    run.metrics.iter().find(is_it)?.get("value")?.as_f64()
+    measured(run).into_iter().find(is_it)?.value
 }

@@ -112,6 +112,34 @@ pub enum Pooling {
     Pooler,
 }
 
+/// Where answers of endpoints come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// From the ledger, where it has them.
+    #[default]
+    Ledger,
+    /// From the endpoints, all of them, as a generation of their own: new answers and new tables, beside the recorded ones.
+    All,
+}
+
+impl Ask {
+    pub const ALL: [Self; 2] = [Self::Ledger, Self::All];
+
+    /// Its name in files and commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ledger => "ledger",
+            Self::All => "all",
+        }
+    }
+
+    /// Whether recorded answers count.
+    pub fn is_of_ledger(&self) -> bool {
+        *self == Self::Ledger
+    }
+}
+
 impl Model {
     /// Settings that mean nothing beside `path` or `url`, whichever is there. Where both are, or
     /// neither, that is what is wrong.

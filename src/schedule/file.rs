@@ -7,6 +7,7 @@ use proofmill_base::ids::PipelineName;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::gate::Gate;
 use proofmill_pipeline::kind_file::{self, KindFile, Refused};
+use proofmill_pipeline::models::Ask;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -63,17 +64,6 @@ pub enum FileKind {
     Schedule,
 }
 
-/// Where answers of endpoints come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Ask {
-    /// From the ledger, where it has them.
-    #[default]
-    Ledger,
-    /// From the endpoints, all of them, as the generation of the instant.
-    All,
-}
-
 /// What becomes of instants that were missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -98,12 +88,6 @@ pub enum Overlap {
     Queue,
     /// The earlier run is stopped, and it runs then.
     Cancel,
-}
-
-impl Ask {
-    fn is_of_ledger(&self) -> bool {
-        *self == Self::Ledger
-    }
 }
 
 fn utc() -> String {

@@ -3,9 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::Array;
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, Result};
@@ -21,9 +18,8 @@ use crate::run::bind::tables;
 use crate::session::{Content, Engine, StageTable, Stored};
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
-use crate::stages::tables::query::rows_of;
-use crate::stages::tables::values::text_at;
-use crate::system::metrics::measured;
+use crate::stages::tables::query::TextsAndNumbers;
+use crate::system::metrics::{MetricPoint, measured};
 use crate::system::rows::ColumnType::{Count, Number, Text, Time};
 use crate::system::rows::{Cell, Columns, batch, schema};
 
@@ -246,7 +242,7 @@ fn stages(run: &RunSummary) -> Vec<Vec<Cell>> {
 }
 
 fn metrics(run: &RunSummary) -> Vec<Vec<Cell>> {
-    let row = |it: crate::system::metrics::MetricPoint| {
+    let row = |it: MetricPoint| {
         vec![
             Cell::text(&it.run),
             Cell::text(&run.pipeline),
@@ -275,20 +271,12 @@ async fn errors(runs: &[Listed], store: &Store, engine: &Engine) -> Result<Vec<V
             let column = |name| if has(name) { quoted(name) } else { "NULL".to_owned() };
             let columns = ["source", "class", "message"].map(column).join(", ");
             let query = format!("SELECT {columns} FROM e");
-            let (_, found) = rows_of(&query, &[("e", &table)], engine).await?;
-            for batch in found {
-                let texts = batch.columns().iter().map(|column| cast(column, &DataType::Utf8));
-                let texts = texts.collect::<Result<Vec<_>, _>>().map_err(StageError::from)?;
-                for row in 0..batch.num_rows() {
-                    let cell = |column: &Arc<dyn Array>| {
-                        let column = arrow::array::AsArray::as_string::<i32>(column.as_ref());
-                        Cell::some(text_at(column, row), Cell::Text)
-                    };
-                    let head = [&run.run.to_string(), &run.pipeline, &stage.stage.to_string()];
-                    rows.push(
-                        head.map(Cell::text).into_iter().chain(texts.iter().map(cell)).collect(),
-                    );
-                }
+            let found = TextsAndNumbers::of(&query, "e", &table, 3, engine).await?;
+            for row in 0..found.rows() {
+                let head = [&run.run.to_string(), &run.pipeline, &stage.stage.to_string()];
+                let texts = found.text(row, 0..3).into_iter();
+                let cells = texts.map(|text| Cell::some(text, Cell::Text));
+                rows.push(head.map(Cell::text).into_iter().chain(cells).collect());
             }
         }
     }

@@ -17,6 +17,9 @@ pub struct MetricPoint {
     pub metric: String,
     /// What tells it from other rows of the same metric; empty if nothing does.
     pub of: String,
+    /// The same, by name.
+    #[serde(skip)]
+    pub labels: Vec<(String, String)>,
     pub value: Option<f64>,
     pub ci_low: Option<f64>,
     pub ci_high: Option<f64>,
@@ -31,12 +34,15 @@ pub fn measured(run: &RunSummary) -> Vec<MetricPoint> {
         let number = |name: &str| row.get(name).and_then(Json::as_f64);
         // `measure` has a value, `compare` a difference.
         let value = if row.contains_key("diff") { "diff" } else { "value" };
+        let labels = labels(row);
+        let of: Vec<String> = labels.iter().map(|(name, of)| format!("{name}={of}")).collect();
         Some(MetricPoint {
             run: run.run.clone(),
             started_at,
             stage: text("stage")?,
             metric: text("name").or(text("metric"))?,
-            of: labels(row),
+            of: of.join(" "),
+            labels,
             value: number(value),
             ci_low: number("ci_low"),
             ci_high: number("ci_high"),
@@ -46,7 +52,7 @@ pub fn measured(run: &RunSummary) -> Vec<MetricPoint> {
 }
 
 /// The values that tell a row from others of its metric.
-fn labels(row: &Map<String, Json>) -> String {
+fn labels(row: &Map<String, Json>) -> Vec<(String, String)> {
     let shown = |value: &Json| match value {
         Json::String(text) => text.clone(),
         value => value.to_string(),
@@ -55,5 +61,5 @@ fn labels(row: &Map<String, Json>) -> String {
         name != "stage" && result_column(name).is_none_or(|it| it.role == ResultRole::Label)
     };
     let labels = row.iter().filter(|(name, _)| is_label(name));
-    labels.map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(" ")
+    labels.map(|(name, value)| (name.clone(), shown(value))).collect()
 }

@@ -2,6 +2,7 @@
 //! sections that people see.
 
 pub mod audit;
+pub mod channels;
 pub mod ci;
 pub mod diff;
 pub mod errors;

@@ -1,11 +1,8 @@
-//! Verdicts of gates with their evidence, and channels.
+//! Verdicts of gates with their evidence.
 
-use chrono::{DateTime, Utc};
 use proofmill_base::digest::Digest;
-use proofmill_base::ids::{ChannelName, PipelineName, RunId};
 use proofmill_base::secret;
-use proofmill_catalog::audit::channels::Move;
-use proofmill_catalog::audit::entry::{AuditEvent, Channels, VerdictWord};
+use proofmill_catalog::audit::entry::{Channels, VerdictWord};
 use proofmill_pipeline::gate::{Better, GatedMetric};
 use proofmill_store::SourceRef;
 use serde::Serialize;
@@ -16,7 +13,7 @@ use crate::gate::evidence::{
 };
 use crate::gate::judge::{Broken, MetricJudgement, Shortfall};
 use crate::gate::verdict::GateVerdict;
-use crate::report::units::{count, date_and_time, plural};
+use crate::report::units::{count, plural};
 use crate::views::section::{Grid, Section, View};
 
 /// Differences that are listed.
@@ -323,53 +320,4 @@ pub fn change(difference: &Difference) -> String {
         })
     };
     format!(": {}, now {}", shown(&difference.old), shown(&difference.new))
-}
-
-/// Channels of a pipeline.
-#[derive(Clone, Debug, Serialize)]
-pub struct ChannelsView {
-    pipeline: PipelineName,
-    channels: Vec<ChannelLine>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct ChannelLine {
-    channel: ChannelName,
-    run: RunId,
-    since: DateTime<Utc>,
-    why: String,
-}
-
-impl ChannelsView {
-    /// Of the entries that moved them.
-    pub fn of(pipeline: PipelineName, moves: &[Move]) -> Self {
-        let line = |it: &Move| ChannelLine {
-            channel: it.channel.clone(),
-            run: it.run.clone(),
-            since: it.at,
-            why: match &it.event {
-                AuditEvent::Judged(judged) => format!("passed gate {}", judged.gate),
-                AuditEvent::Pinned { owner, reason, .. } => format!("pinned by {owner}: {reason}"),
-                other => other.word().to_owned(),
-            },
-        };
-        Self { pipeline, channels: moves.iter().map(line).collect() }
-    }
-}
-
-impl View for ChannelsView {
-    fn sections(&self) -> Vec<Section> {
-        if self.channels.is_empty() {
-            let pipeline = &self.pipeline;
-            return vec![Section::Text(format!(
-                "`{pipeline}` has no channel: `proofmill channel pin RUN` pins its baseline\n"
-            ))];
-        }
-        let row = |it: &ChannelLine| {
-            let name = format!("{}@{}", self.pipeline, it.channel);
-            vec![name, it.run.to_string(), date_and_time(it.since), it.why.clone()]
-        };
-        let rows = self.channels.iter().map(row).collect();
-        vec![Section::Table(Grid::new(&["channel", "run", "since (UTC)", "why"], &[], rows))]
-    }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
+use crate::cli::values::parse_share;
 use proofmill_catalog::reference::LATEST;
 
 /// `audit`
@@ -194,12 +195,6 @@ pub struct ReplayArgs {
     /// Have models on this machine compute their answers again, in place of the recorded ones
     #[arg(long)]
     pub recompute: bool,
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share = number.map(|number| number / 100.0).filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "expected a share above 0 % and up to 100 %, such as `10%`".to_owned())
 }
 
 /// `audit anchor`

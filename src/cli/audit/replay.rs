@@ -58,11 +58,9 @@ pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> 
         budget: None,
     };
     let observer = Arc::new(Replaying(display.observer()));
-    let ticker = display.start(host.clock());
-    let ended = host.run(start, overlay, observer, stop).await;
+    let ended =
+        display.during(host.clock(), Box::pin(host.run(start, overlay, observer, stop))).await;
     watch.abort();
-    ticker.abort();
-    display.eraser()();
     let ended = ended?;
     let replayed = replay.take();
     let order = run.stages.iter().map(|ended| &ended.stage);

@@ -2,7 +2,7 @@
 
 use crate::cli::environment::Environment;
 use crate::cli::gate::args::{ChannelAction, ChannelArgs, ChannelListArgs, PinArgs};
-use crate::views::verdict::ChannelsView;
+use crate::views::channels::ChannelsView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::audit::channels::{self, Pin};
 use proofmill_store::writer_name;

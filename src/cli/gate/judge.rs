@@ -13,7 +13,7 @@ use crate::cli::gate::check::check;
 use crate::cli::stop::on_signals;
 use crate::gate::evidence::Difference;
 use crate::host::RunStart;
-use crate::host::judging::{NoVerdict, WrongMetric, unknown_metric};
+use crate::host::judging::{Entered, NoVerdict, WrongMetric, unknown_metric};
 use crate::run::planned::Choice;
 use crate::run::sources::Copies;
 use crate::stages::load::bytes_of;
@@ -44,35 +44,7 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
     let missing = || Error::new(ErrorKind::Usage, "no gate file is named");
     let path = args.file.as_ref().ok_or_else(missing)?;
     let (gate, text) = read(path, environment)?;
-    let store = environment.host.store().await?;
-    let file = args.candidate.as_deref().filter(|candidate| is_file(candidate)).map(Path::new);
-    // What ran last may be another pipeline, and the baseline is named before the candidate runs.
-    let default = if file.is_some() { LATEST } else { "latest~1" };
-    let wanted = args.baseline.as_deref().or(gate.baseline.as_deref()).unwrap_or(default);
-    let wanted: RunReference = wanted.parse()?;
-    let baseline = baseline_run(&wanted, environment, &store).await?;
-    if file.is_none() && !args.params.is_empty() {
-        let message = "`--param` is for a pipeline file, and a run is judged".to_owned();
-        return Err(Error::new(ErrorKind::Usage, message));
-    }
-    let candidate = match file {
-        Some(file) => match ran(file, args, &gate, baseline.as_ref(), environment, &store).await {
-            Ok(run) => run,
-            Err(error) => return Err(said(error, text, path, environment)?),
-        },
-        None => {
-            let of_baseline = baseline.as_ref().map(|run| run.pipeline.as_str());
-            let pipeline = of_baseline.or(wanted.pipeline().map(PipelineName::as_str));
-            environment.run(&store, args.candidate.as_deref().or(pipeline)).await?
-        }
-    };
-    if let Some(same) = baseline.as_ref().filter(|run| run.run == candidate.run) {
-        let message = format!("run {} would be compared with itself", same.run);
-        return Err(Error::new(ErrorKind::Usage, message)
-            .with_hint("name another baseline: `proofmill runs` lists runs"));
-    }
-    let judged = environment.host.judge(&gate, baseline.as_ref(), &candidate, &store).await;
-    let entered = match judged {
+    let entered = match entered(args, &gate, environment).await {
         Ok(entered) => entered,
         Err(error) => return Err(said(error, text, path, environment)?),
     };
@@ -92,6 +64,40 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
         lines.into_iter().for_each(|line| environment.output.remark(line));
     }
     Ok((gate.name, view.word()))
+}
+
+/// Judges the candidate that is meant, after running it if it is a pipeline.
+async fn entered(
+    args: &GateArgs,
+    gate: &Gate,
+    environment: &Environment,
+) -> Result<Entered, NoVerdict> {
+    let store = environment.host.store().await?;
+    let file = args.candidate.as_deref().filter(|candidate| is_file(candidate)).map(Path::new);
+    // What ran last may be another pipeline, and the baseline is named before the candidate runs.
+    let default = if file.is_some() { LATEST } else { "latest~1" };
+    let wanted = args.baseline.as_deref().or(gate.baseline.as_deref()).unwrap_or(default);
+    let wanted: RunReference = wanted.parse()?;
+    let baseline = baseline_run(&wanted, environment, &store).await?;
+    if file.is_none() && !args.params.is_empty() {
+        let message = "`--param` is for a pipeline file, and a run is judged".to_owned();
+        return Err(Error::new(ErrorKind::Usage, message).into());
+    }
+    let candidate = match file {
+        Some(file) => ran(file, args, gate, baseline.as_ref(), environment, &store).await?,
+        None => {
+            let of_baseline = baseline.as_ref().map(|run| run.pipeline.as_str());
+            let pipeline = of_baseline.or(wanted.pipeline().map(PipelineName::as_str));
+            environment.run(&store, args.candidate.as_deref().or(pipeline)).await?
+        }
+    };
+    if let Some(same) = baseline.as_ref().filter(|run| run.run == candidate.run) {
+        let message = format!("run {} would be compared with itself", same.run);
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint("name another baseline: `proofmill runs` lists runs")
+            .into());
+    }
+    environment.host.judge(gate, baseline.as_ref(), &candidate, &store).await
 }
 
 /// Writes a file, or appends to it.
@@ -194,11 +200,9 @@ async fn ran(
         replay: None,
         budget: None,
     };
-    let ticker = display.start(host.clock());
-    let ended = host.run(start, store.clone(), display.observer(), stop).await;
+    let ended = host.run(start, store.clone(), display.observer(), stop);
+    let ended = display.during(host.clock(), Box::pin(ended)).await;
     watch.abort();
-    ticker.abort();
-    display.eraser()();
     if let Some(error) = ended?.result.error {
         environment.output.remark(format!("run {run}: {error}"));
     }

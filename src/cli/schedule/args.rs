@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 
-use proofmill_base::clock::parse_duration;
+use crate::cli::values::{parse_seconds, parse_time};
 use proofmill_base::ids::PipelineName;
 
 /// `schedule`
@@ -137,17 +137,4 @@ pub struct BackfillArgs {
     /// The last date or time (RFC 3339), inclusive, which must be past
     #[arg(long, value_parser = parse_time)]
     pub to: DateTime<Utc>,
-}
-
-fn parse_seconds(text: &str) -> Result<u64, String> {
-    let time = parse_duration(text).map(|time| time.as_secs());
-    time.ok_or_else(|| "expected a number and `s`, `m` or `h`, such as `26h`".to_owned())
-}
-
-fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
-    let date = format!("{text}T00:00:00Z");
-    let time = DateTime::parse_from_rfc3339(text).or_else(|_| DateTime::parse_from_rfc3339(&date));
-    time.map(|time| time.to_utc()).map_err(|_| {
-        "expected a date or a time, such as `2026-11-28` or `2026-11-28T02:30:00Z`".to_owned()
-    })
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use proofmill_catalog::audit::entry::{BASELINE, Ending, VerdictWord};
 use proofmill_catalog::summary::summary;
 use proofmill_schedule::decision::decide;
-use proofmill_schedule::file::{Ask, Schedule};
+use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::ScheduleLog;
 use proofmill_schedule::state::{Fired, ScheduleEvent, ScheduleState, Skipped};
 use proofmill_store::{Life, Store, Trigger, life, order_stop, writer_name};
@@ -26,6 +26,7 @@ use crate::views::schedule::{TickView, Ticked, skipped};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_pipeline::gate::Gate;
+use proofmill_pipeline::models::Ask;
 use proofmill_pipeline::project::plain;
 
 /// Starts what is due, once.
@@ -283,14 +284,9 @@ impl Scheduler<'_> {
             replay: None,
             budget,
         };
-        let ticker = self.display.start(environment.host.clock());
-        let ended = environment
-            .host
-            .run(start, self.store.clone(), self.display.observer(), self.stop.clone())
-            .await;
-        ticker.abort();
-        self.display.eraser()();
-        let ended = match ended {
+        let (host, stop) = (&environment.host, self.stop.clone());
+        let ended = host.run(start, self.store.clone(), self.display.observer(), stop);
+        let ended = match self.display.during(host.clock(), Box::pin(ended)).await {
             Ok(ended) => ended,
             // Another process was faster, or the run cannot go on as it began.
             Err(error) => return self.not_run(log, schedule, &fired, is_resumed, error).await,

@@ -325,6 +325,17 @@ mod tests {
         assert_eq!(smallest_found(20, 0.1, level, 0.02, 0.8), None);
     }
 
+    /// The same drop where one alpha is spent over all nights for ever, as `compare: look` does.
+    #[test]
+    fn a_level_that_is_spent_over_all_nights_finds_little_after_a_year() {
+        use crate::stats::alpha_spent;
+        for (night, expected) in [(1, 0.95), (7, 0.60), (30, 0.30), (100, 0.14), (365, 0.05)] {
+            let level = alpha_spent(0.05, night).unwrap();
+            let power = drop_power(500, 0.1, 0.05, level, 0.0);
+            assert!((power - expected).abs() < 0.006, "night {night}: {power}");
+        }
+    }
+
     /// A thousand years of nights on which nothing changed, at one false alarm a year.
     #[test]
     fn equal_nights_give_one_false_alarm_a_year() {
