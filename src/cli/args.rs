@@ -13,6 +13,7 @@ use crate::cli::schedule::args::ScheduleArgs;
 use crate::cli::teach::args::Teach;
 use crate::cli::values::{ask, parse_bytes, parse_param};
 use crate::host::budget::Budget;
+use proofmill_base::ids::PipelineName;
 use proofmill_catalog::reference::LATEST;
 use proofmill_pipeline::models::Ask;
 
@@ -117,6 +118,9 @@ pub enum Command {
     Trends(Trends),
     /// List the failed rows of a run, with reasons and the commands that retry them
     Errors(Errors),
+    /// Show everything about a run or a schedule on one page: verdict, metrics, trend, changed questions with their proofs, cost,
+    /// errors; as one HTML file, if wanted
+    Report(Report),
     /// Teach a memory (missing or false facts, bad reasoning, right answers), show it, undo entries
     Teach(Teach),
     /// Trace where the answers of a run come from
@@ -365,6 +369,13 @@ pub struct Diff {
     /// Maximum number of differing rows
     #[arg(long, default_value_t = 20)]
     pub limit: usize,
+    /// Say which part moves the metrics: file, params, inputs, models, memory. Each part that differs is swapped alone between the
+    /// runs, both ways, and what that makes is computed; tables and answers of the store are used
+    #[arg(long, conflicts_with_all = ["stage", "on", "ignore"])]
+    pub attribute: bool,
+    /// With `--attribute`: say what it takes, and compute nothing
+    #[arg(long, requires = "attribute")]
+    pub dry_run: bool,
 }
 
 /// `trends`
@@ -390,6 +401,32 @@ pub struct Errors {
     /// Maximum number of rows; 0 for all
     #[arg(long, default_value_t = 50)]
     pub limit: usize,
+}
+
+/// `report`
+#[derive(Debug, Args)]
+pub struct Report {
+    /// The run, as for `show`
+    #[arg(default_value = LATEST, conflicts_with = "schedule")]
+    pub run: String,
+    /// A schedule: its nights, and the page of its last run
+    #[arg(long, value_name = "NAME")]
+    pub schedule: Option<PipelineName>,
+    /// The run to compare with [default: the baseline of the verdict, else the run of the pipeline before]
+    #[arg(long, value_name = "RUN")]
+    pub against: Option<String>,
+    /// One HTML document, without scripts and without anything from elsewhere
+    #[arg(long)]
+    pub html: bool,
+    /// Write the document to this file
+    #[arg(long, short, value_name = "FILE", requires = "html")]
+    pub out: Option<PathBuf>,
+    /// Changed questions of a metric whose proofs are shown
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub proofs: u16,
+    /// Nights of a schedule
+    #[arg(long, value_name = "N", default_value_t = 60, requires = "schedule")]
+    pub nights: u16,
 }
 
 /// What `show` shows beside runs.

@@ -1,6 +1,7 @@
 //! `proofmill diff`
 
 use crate::cli::args;
+use crate::cli::attribute::attribute;
 use crate::cli::environment::Environment;
 use crate::diff::metrics::metrics;
 use crate::diff::pair::TablePair;
@@ -22,6 +23,9 @@ pub async fn diff(args: &args::Diff, environment: &Environment) -> Result<()> {
         let message = format!("`{}` and `{}` are the same run, {}", args.a, args.b, a.run);
         let help = "name two runs: `proofmill runs` lists them";
         return Err(Error::new(ErrorKind::Usage, message).with_hint(help));
+    }
+    if args.attribute {
+        return attribute(args, [a, b], environment, &store).await;
     }
     let engine = environment.host.engine(&store, &environment.host.new_run())?;
     let sides = [Side::open(a, &store).await?, Side::open(b, &store).await?];

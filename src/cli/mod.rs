@@ -2,6 +2,7 @@
 //! else to standard error.
 
 pub mod args;
+mod attribute;
 pub mod audit;
 pub mod check;
 pub mod completions;
@@ -20,8 +21,9 @@ pub mod output;
 pub mod pager;
 pub mod plan;
 pub mod project;
+pub mod report;
 pub mod rows;
-pub mod run;
+mod run;
 pub mod runs;
 pub mod schedule;
 pub mod schema;

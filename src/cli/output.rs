@@ -1,6 +1,7 @@
 //! What commands write: data, remarks, diagnostics and errors, and with which colours.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -104,7 +105,12 @@ impl Output {
 
     fn section(&self, section: Section) -> String {
         match section {
-            Section::Text(text) => text,
+            Section::Heading(text) => format!("{text}\n{}\n", "═".repeat(text.chars().count())),
+            Section::Text(text) | Section::Drawn(text) | Section::Picture { text, .. } => text,
+            Section::Fold { title, sections } => {
+                let parts = sections.into_iter().map(|it| self.section(it));
+                format!("{title}\n{}", parts.collect::<String>())
+            }
             Section::Table(Grid { title, header, rows, right, note }) => {
                 let line = |text: Option<String>| text.map(|it| it + "\n").unwrap_or_default();
                 line(title) + &self.table(&header, rows, &right) + &line(note)
@@ -159,6 +165,21 @@ impl Output {
         }
         self.remark(text);
     }
+}
+
+/// Writes a file, or appends to it; `hint` says where else it is.
+///
+/// # Errors
+///
+/// If it cannot be written.
+pub fn to_file(path: &Path, bytes: &[u8], is_appended: bool, hint: &str) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).write(true).append(is_appended).truncate(!is_appended);
+    let written = options.open(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| {
+        let message = format!("`{}` cannot be written: {error}", path.display());
+        Error::new(ErrorKind::Usage, message).with_hint(hint)
+    })
 }
 
 /// Whether a stream has colours.

@@ -9,7 +9,7 @@ use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
     audit, check, completions, diff, errors, exit, explain, functions, gate, init, ledger, log,
-    plan, run, runs, schedule, schema, show, sql, teach, test, trends, why,
+    plan, report, run, runs, schedule, schema, show, sql, teach, test, trends, why,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -91,9 +91,10 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Schedule(args) => Box::pin(schedule::schedule(args, environment)).await,
         Command::Gate(args) => Box::pin(gate::gate(args, environment)).await,
         Command::Channel(args) => gate::channel(args, environment).await,
-        Command::Diff(args) => diff::diff(args, environment).await,
+        Command::Diff(args) => Box::pin(diff::diff(args, environment)).await,
         Command::Trends(args) => trends::trends(args, environment).await,
         Command::Errors(args) => errors::errors(args, environment).await,
+        Command::Report(args) => Box::pin(report::report(args, environment)).await,
         Command::Teach(args) => teach::teach(args, environment).await,
         Command::Audit(args) => audit::audit(args, environment).await,
         Command::Ledger(args) => ledger::ledger(args, environment).await,

@@ -13,6 +13,7 @@ use proofmill_udfs::stats;
 use crate::diff::measured::{Measured, Row, inputs};
 use crate::diff::metrics::values;
 use crate::diff::pair::TablePair;
+use crate::diff::questions::{ChangedQuestion, QuestionPair, Questions, changed, paired};
 use crate::diff::runs::Side;
 use crate::gate::evidence::{
     ClusterCounts, Counts, MetricEvidence, MetricFound, PairedQuestions, Unanswered,
@@ -30,6 +31,20 @@ pub struct Gated<'a> {
     pub sides: [&'a Side; 2],
     pub store: &'a Store,
     pub engine: &'a Engine,
+}
+
+/// The questions of two runs.
+enum Compared {
+    /// They are of the same table.
+    Equal {
+        questions: u64,
+        answered: u64,
+    },
+    Paired {
+        unit: Vec<String>,
+        cluster: Option<String>,
+        pairs: Vec<QuestionPair>,
+    },
 }
 
 /// Why a metric has no evidence.
@@ -111,12 +126,50 @@ impl Gated<'_> {
         (!names.is_empty()).then(named)
     }
 
-    /// The questions of both runs; or why they cannot be compared.
+    /// What is found in the questions of both runs; or why they cannot be compared.
     async fn found(
         &self,
         metric: &GatedMetric,
         records: [&Artifact; 2],
     ) -> Result<std::result::Result<MetricFound, String>, NoEvidence> {
+        Ok(match self.compared(metric, records).await? {
+            Err(why) => Err(why),
+            Ok(Compared::Equal { questions, answered }) => {
+                Ok(MetricFound::Equal { questions, answered })
+            }
+            Ok(Compared::Paired { unit, cluster, pairs }) => {
+                let counted =
+                    counted(&pairs, unit, cluster, metric.better).map_err(StageError::from)?;
+                Ok(MetricFound::Paired(Box::new(counted)))
+            }
+        })
+    }
+
+    /// The questions that changed, and the columns that tell them apart; or why the runs cannot be compared.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub async fn changed(
+        &self,
+        metric: &GatedMetric,
+    ) -> Result<std::result::Result<(Vec<String>, Vec<ChangedQuestion>), String>, NoEvidence> {
+        let [Some(ours), Some(theirs)] = self.sides.map(|side| side.record(&metric.stage)) else {
+            return Ok(Err(format!("one of the runs has no `{}`", metric.stage)));
+        };
+        let compared = self.compared(metric, [ours, theirs]).await?;
+        Ok(compared.map(|compared| match compared {
+            Compared::Equal { .. } => (Vec::new(), Vec::new()),
+            Compared::Paired { unit, pairs, .. } => (unit, changed(pairs, metric.better)),
+        }))
+    }
+
+    /// The questions of both runs; or why they cannot be compared.
+    async fn compared(
+        &self,
+        metric: &GatedMetric,
+        records: [&Artifact; 2],
+    ) -> Result<std::result::Result<Compared, String>, NoEvidence> {
         let [first, second] = match inputs(self.sides, records) {
             Ok(inputs) => inputs,
             Err(why) => return Ok(Err(why)),
@@ -147,9 +200,8 @@ impl Gated<'_> {
         let of = |rows: Vec<Row>| Questions::of(rows, &group, at);
         let ours = of(measured.rows(name, &pair.a, &unit, self.engine).await?);
         if first.digest() == second.digest() {
-            let answered = ours.0.values().filter(|question| question.mean().is_some()).count();
-            let (questions, answered) = (ours.0.len() as u64, answered as u64);
-            return Ok(Ok(MetricFound::Equal { questions, answered }));
+            let (questions, answered) = ours.counts();
+            return Ok(Ok(Compared::Equal { questions, answered }));
         }
         let theirs = of(measured.rows(name, &pair.b, &unit, self.engine).await?);
         let mut failed = [BTreeSet::new(), BTreeSet::new()];
@@ -159,13 +211,8 @@ impl Gated<'_> {
                 failed[side] = self.failed(self.sides[side], table).await?;
             }
         }
-        let pairs = match paired(ours, theirs, &failed) {
-            Ok(pairs) => pairs,
-            Err(why) => return Ok(Err(why)),
-        };
-        let column = measured.cluster;
-        let counted = counted(&pairs, unit, column, metric.better).map_err(StageError::from)?;
-        Ok(Ok(MetricFound::Paired(Box::new(counted))))
+        let cluster = measured.cluster;
+        Ok(paired(ours, theirs, &failed).map(|pairs| Compared::Paired { unit, cluster, pairs }))
     }
 
     /// The items whose rows failed upstream of a table of a run.
@@ -216,119 +263,14 @@ fn unknown(
     Err(NoEvidence::Unknown(message, help))
 }
 
-/// The samples of a question.
-#[derive(Default)]
-struct Question {
-    cluster: Option<String>,
-    samples: usize,
-    values: Vec<f64>,
-}
-
-impl Question {
-    /// The mean of the samples that were answered.
-    fn mean(&self) -> Option<f64> {
-        let sum: f64 = self.values.iter().sum();
-        (!self.values.is_empty()).then(|| sum / self.values.len() as f64)
-    }
-
-    /// The mean of all samples, where one without an answer counts as `worst`.
-    fn worst(&self, worst: f64) -> f64 {
-        let missing = (self.samples - self.values.len()) as f64;
-        (self.values.iter().sum::<f64>() + missing * worst) / self.samples as f64
-    }
-}
-
-/// The questions of a run.
-struct Questions(BTreeMap<Key, Question>);
-
-impl Questions {
-    fn of(rows: Vec<Row>, group: &Key, metric: usize) -> Self {
-        let mut all: BTreeMap<Key, Question> = BTreeMap::new();
-        for row in rows.into_iter().filter(|row| row.group == *group) {
-            let question = all.entry(row.key).or_default();
-            question.samples += 1;
-            question.cluster = row.cluster;
-            let value = row.values[metric].filter(|value| !row.is_excluded && value.is_finite());
-            question.values.extend(value);
-        }
-        Self(all)
-    }
-}
-
-/// The questions of both runs, side by side; or why they are not the same. Those whose rows `failed` in a run have no answer
-/// there.
-fn paired(
-    ours: Questions,
-    mut theirs: Questions,
-    failed: &[BTreeSet<String>; 2],
-) -> std::result::Result<Vec<(Question, Question)>, String> {
-    let (mut pairs, mut missing, mut uneven) = (Vec::new(), Vec::new(), Vec::new());
-    let is_failed =
-        |side: usize, key: &Key| key.iter().flatten().any(|part| failed[side].contains(part));
-    let unanswered = |question: &Question| Question {
-        samples: question.samples,
-        cluster: question.cluster.clone(),
-        values: Vec::new(),
-    };
-    for (key, question) in ours.0 {
-        match theirs.0.remove(&key) {
-            Some(other) => {
-                let samples = question.samples.max(other.samples);
-                let of = |side, it: &Question| it.samples == samples || is_failed(side, &key);
-                match of(0, &question) && of(1, &other) {
-                    true => pairs
-                        .push((Question { samples, ..question }, Question { samples, ..other })),
-                    false => uneven.push(key),
-                }
-            }
-            None if is_failed(1, &key) => {
-                let missing = unanswered(&question);
-                pairs.push((question, missing));
-            }
-            None => missing.push(key),
-        }
-    }
-    let said = |keys: &[Key], what: &str| {
-        let named: Vec<String> = keys.iter().map(shown).collect();
-        let questions = if keys.len() == 1 { "question" } else { "questions" };
-        format!(
-            "{} {questions} {what}: {}",
-            keys.len(),
-            some_names(named.iter().map(String::as_str))
-        )
-    };
-    let (failed_before, extra): (Vec<_>, Vec<_>) =
-        theirs.0.into_iter().partition(|(key, _)| is_failed(0, key));
-    pairs.extend(failed_before.into_iter().map(|(_, question)| (unanswered(&question), question)));
-    let extra: Vec<Key> = extra.into_iter().map(|(key, _)| key).collect();
-    if !missing.is_empty() {
-        return Err(said(&missing, "of the baseline missing in the candidate"));
-    }
-    if !extra.is_empty() {
-        return Err(said(&extra, "of the candidate missing in the baseline"));
-    }
-    if !uneven.is_empty() {
-        return Err(said(&uneven, "with other numbers of samples"));
-    }
-    if pairs.is_empty() {
-        return Err("the runs have no question".to_owned());
-    }
-    Ok(pairs)
-}
-
-fn shown(key: &Key) -> String {
-    let parts = key.iter().map(|part| part.as_deref().unwrap_or("NULL"));
-    parts.collect::<Vec<_>>().join("/")
-}
-
 /// Counts how the questions changed.
 fn counted(
-    pairs: &[(Question, Question)],
+    pairs: &[QuestionPair],
     unit: Vec<String>,
     cluster: Option<String>,
     better: Better,
 ) -> std::result::Result<PairedQuestions, stats::StatsError> {
-    let means = || pairs.iter().flat_map(|(a, b)| [a.mean(), b.mean()]).flatten();
+    let means = || pairs.iter().flat_map(|it| [it.baseline.mean(), it.candidate.mean()]).flatten();
     let binary = means().all(|value| value == 0.0 || value == 1.0);
     let bounded = means().all(|value| (0.0..=1.0).contains(&value));
     // The worst that an answer can be, as far as the runs show it.
@@ -336,13 +278,10 @@ fn counted(
         Better::Higher => means().fold(0.0, f64::min),
         Better::Lower => means().fold(1.0, f64::max),
     };
-    let lost = |a: f64, b: f64| match better {
-        Better::Higher => a - b,
-        Better::Lower => b - a,
-    };
+    let lost = |a: f64, b: f64| QuestionPair::lost(a, b, better);
     let mut unanswered = Unanswered::default();
     let (mut answered, mut all) = (Vec::new(), Vec::new());
-    for (ours, theirs) in pairs {
+    for QuestionPair { baseline: ours, candidate: theirs, .. } in pairs {
         match (ours.mean(), theirs.mean()) {
             (Some(a), Some(b)) => {
                 answered.push((lost(a, b), ours.cluster.as_deref()));

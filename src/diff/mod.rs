@@ -5,6 +5,8 @@ pub mod gated;
 pub mod measured;
 pub mod metrics;
 pub mod pair;
+pub mod questions;
 pub mod rows;
 pub mod runs;
+pub mod swap;
 pub mod vary;

@@ -1,6 +1,6 @@
 //! What two runs were made of: parameters, code, files, and stage by stage what changed and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -8,8 +8,10 @@ use serde::Serialize;
 use crate::run::reason::{Change, Reason};
 use proofmill_base::error::Result;
 use proofmill_base::ids::{Fingerprint, StageName};
+use proofmill_catalog::lineage::inputs_of;
 use proofmill_catalog::summary::{RunOrigin, RunSummary, artifact};
 use proofmill_pipeline::project::plain;
+use proofmill_pipeline::role::KindRole;
 use proofmill_store::{Artifact, StageOutcome, Store, Stored};
 
 /// A run with the records of what its stages gave.
@@ -45,6 +47,29 @@ impl Side {
         let fits = |found: &Fingerprint| found.to_string() == fingerprint;
         let mut records = self.stages.values().map(|(_, found)| found.record.as_ref());
         records.find(|record| fits(&record.fingerprint))
+    }
+
+    /// The stage whose answers a table comes from: itself, or the nearest one upstream; `None` if no stage answers.
+    pub fn answers_of<'a>(&'a self, table: &'a Artifact) -> Option<&'a Artifact> {
+        let (mut next, mut seen) = (VecDeque::from([table]), BTreeSet::new());
+        while let Some(record) = next.pop_front() {
+            if KindRole::of(&record.kind).is_some_and(KindRole::is_answer) {
+                return Some(record);
+            }
+            if seen.insert(record.fingerprint) {
+                let inputs = inputs_of(record).into_iter();
+                next.extend(inputs.filter_map(|(_, input)| self.stage_of(&input.to_string())));
+            }
+        }
+        None
+    }
+
+    /// Whether some stage has answers of an endpoint.
+    pub fn has_endpoints(&self) -> bool {
+        let is_address = |part: &String| {
+            !part.starts_with("settings.") && part.contains("model.") && part.ends_with(".url")
+        };
+        self.stages.values().any(|(_, found)| found.record.components.keys().any(is_address))
     }
 }
 

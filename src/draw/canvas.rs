@@ -57,7 +57,7 @@ impl Canvas {
         };
         let font = format!("font-family=\"sans-serif\" font-size=\"{size}\"");
         let place = format!("x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\"");
-        let text = escaped(&printable(text, true));
+        let text = without_markup(&printable(text, true));
         let _ =
             writeln!(self.0, "<text {place} {font} opacity=\"1\" fill=\"{INK}\">\n{text}\n</text>");
     }
@@ -96,18 +96,18 @@ fn coordinates(places: &[(i32, i32)]) -> String {
     places.iter().map(|(x, y)| format!("{x},{y} ")).collect()
 }
 
-/// A text without markup.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
+/// A text without markup, for XML and HTML.
+pub fn without_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&apos;"),
-            other => escaped.push(other),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            other => out.push(other),
         }
     }
-    escaped
+    out
 }

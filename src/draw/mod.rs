@@ -2,6 +2,7 @@
 
 pub mod canvas;
 pub mod cells;
+pub mod html;
 pub mod markdown;
 pub mod plot;
 pub mod table;

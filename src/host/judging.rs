@@ -21,9 +21,11 @@ use crate::gate::evidence::{
     Difference, Evidence, JudgedRun, MetricEvidence, Noise, ReportedChange,
 };
 use crate::gate::verdict::{GateVerdict, named};
-use crate::host::{Host, kept};
+use crate::host::Host;
+use crate::host::kept::KeptPipeline;
 use crate::session::Engine;
 use crate::stages::load::Loaded;
+use crate::stages::stored_tables::PinnedTables;
 use crate::system::metrics::{MetricPoint, measured};
 
 /// A verdict, and where it is.
@@ -161,7 +163,8 @@ impl Host {
             }
             evidence.metrics.push(found);
         }
-        evidence.requests = has_endpoints(sides[1])
+        evidence.requests = sides[1]
+            .has_endpoints()
             .then(|| candidate.models.values().map(|usage| usage.answers).sum());
         evidence.reported = reported(baseline, candidate, store).await?;
         let found = runs(sides[0], sides[1]).stages.into_iter();
@@ -203,8 +206,10 @@ impl Host {
         engine: &Arc<Engine>,
         store: &Store,
     ) -> Option<Loaded> {
-        let (_, draft, texts) = kept::pipeline(store, run).await.ok()?;
-        let (loaded, _) = self.load_kept(draft, texts, engine, store).await.ok()?;
+        let kept = KeptPipeline::of(run, store).await.ok()?;
+        let (draft, texts) = (kept.draft().ok()?, kept.texts);
+        let (loaded, _) =
+            self.load_kept(draft, texts, PinnedTables::new(), engine, store).await.ok()?;
         Some(loaded)
     }
 }
@@ -217,14 +222,6 @@ fn text_of(loaded: &Loaded) -> Option<Text<'_>> {
 fn judged_run(run: &RunSummary) -> JudgedRun {
     let how = run.outcome.map(Ending::from);
     JudgedRun { run: run.run.clone(), how, manifest: run.manifest }
-}
-
-/// Whether some stage of a run has answers of an endpoint.
-fn has_endpoints(side: &Side) -> bool {
-    let is_address = |part: &String| {
-        !part.starts_with("settings.") && part.contains("model.") && part.ends_with(".url")
-    };
-    side.stages.values().any(|(_, found)| found.record.components.keys().any(is_address))
 }
 
 /// Endpoints that call themselves something else than in the baseline; or, where they gave no answer there, than in the last run before

@@ -2,6 +2,7 @@
 //! whatever else does. Runs of one process share its permits, its memory and its disk for spilling.
 
 pub mod budget;
+pub mod counterfactual;
 pub mod judging;
 pub mod kept;
 pub mod post;

@@ -15,7 +15,7 @@ use crate::run::past_tables::past_tables;
 use crate::session::{Engine, Limits, Resources};
 use crate::stages::load::{Draft, Loaded};
 use crate::stages::sink::KeptBudget;
-use crate::stages::stored_tables::{FromStore, KeptTexts, StoredTables};
+use crate::stages::stored_tables::{FromStore, KeptTexts, PinnedTables, StoredTables};
 use proofmill_audit::key_file;
 use proofmill_audit::note::Signer;
 use proofmill_base::clock::Clock;
@@ -179,10 +179,10 @@ impl Host {
         engine: &Arc<Engine>,
         store: &Store,
     ) -> Result<(Loaded, BTreeSet<String>)> {
-        prepare(draft, None, engine, store).await
+        prepare(draft, Taken::default(), engine, store).await
     }
 
-    /// The same, of a pipeline whose texts a past run kept.
+    /// The same, of a pipeline whose texts a past run kept, with some of its tables.
     ///
     /// # Errors
     ///
@@ -191,10 +191,11 @@ impl Host {
         &self,
         draft: Draft,
         texts: KeptTexts,
+        pinned: PinnedTables,
         engine: &Arc<Engine>,
         store: &Store,
     ) -> Result<(Loaded, BTreeSet<String>)> {
-        prepare(draft, Some(texts), engine, store).await
+        prepare(draft, Taken { texts: Some(texts), pinned }, engine, store).await
     }
 
     /// The same without memories: their tables are empty. The store is opened only for tables of past runs.
@@ -249,14 +250,21 @@ impl Host {
     }
 }
 
-/// Prepares a pipeline with what of `store` it names, and the texts of a past run in place of those on disk.
+/// What is taken from past runs in place of what is on disk.
+#[derive(Default)]
+struct Taken {
+    texts: Option<KeptTexts>,
+    pinned: PinnedTables,
+}
+
+/// Prepares a pipeline with what of `store` it names.
 async fn prepare(
     draft: Draft,
-    texts: Option<KeptTexts>,
+    Taken { texts, pinned }: Taken,
     engine: &Arc<Engine>,
     store: &Store,
 ) -> Result<(Loaded, BTreeSet<String>)> {
     let memories = Memories::read(store, draft.memories()).await?;
     let (tables, remarks) = past_tables(store, draft.stored_tables()).await?;
-    Ok((draft.prepare(engine, &FromStore { memories, tables, texts }), remarks))
+    Ok((draft.prepare(engine, &FromStore { memories, tables, texts, pinned }), remarks))
 }

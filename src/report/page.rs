@@ -1,12 +1,10 @@
 //! A page that a `report` stage drew, as text.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-
-use crate::run::reports::Page;
+use crate::run::reports::{Page, PageBlock};
 
 /// The page as it was drawn, then where the tables lie that it shows.
 pub fn text(page: &Page) -> String {
-    let mut out: Vec<String> = page.blocks.iter().flat_map(blocks).collect();
+    let mut out: Vec<String> = page.drawn().map(block).collect();
     if !page.tables.is_empty() {
         let width = page.tables.keys().map(|stage| stage.as_str().len()).max().unwrap_or(0);
         let mut lines = "tables of this page\n".to_owned();
@@ -23,26 +21,13 @@ pub fn text(page: &Page) -> String {
     out.join("\n")
 }
 
-/// Each block under its heading.
-fn blocks(batch: &RecordBatch) -> Vec<String> {
-    let column = |name: &str| {
-        let column = batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
-        column.cloned()
-    };
-    let (Some(block), Some(title), Some(content)) =
-        (column("block"), column("title"), column("content"))
-    else {
-        return Vec::new();
-    };
-    let each = |row: usize| {
-        let content = content.value(row);
-        match (block.value(row), title.is_valid(row)) {
-            ("title", _) => underlined(content.trim_end(), '═'),
-            (_, true) => underlined(title.value(row), '─') + content,
-            (_, false) => content.to_owned(),
-        }
-    };
-    (0..batch.num_rows()).map(each).collect()
+/// A block under its heading.
+fn block(PageBlock { is_title, title, content, .. }: PageBlock) -> String {
+    match title {
+        _ if is_title => underlined(content.trim_end(), '═'),
+        Some(title) => underlined(&title, '─') + &content,
+        None => content,
+    }
 }
 
 fn underlined(heading: &str, rule: char) -> String {

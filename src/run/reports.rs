@@ -1,6 +1,6 @@
 //! Pages of a run: what `report` stages drew, and where the tables that they show lie.
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use futures::TryStreamExt;
 use indexmap::{IndexMap, IndexSet};
 
@@ -18,6 +18,44 @@ pub struct Page {
     pub blocks: Vec<RecordBatch>,
     /// The stages whose tables it shows, each with the keys of their objects in the store.
     pub tables: IndexMap<StageName, Vec<String>>,
+}
+
+/// A block of a page, as it was drawn.
+pub struct PageBlock {
+    /// Whether it is the heading of the page.
+    pub is_title: bool,
+    pub title: Option<String>,
+    /// As text; each line ended.
+    pub content: String,
+    /// Its picture, if it is one.
+    pub svg: Option<String>,
+}
+
+impl Page {
+    /// Its blocks, from top to bottom; none of a table that is no page.
+    pub fn drawn(&self) -> impl Iterator<Item = PageBlock> + '_ {
+        self.blocks.iter().flat_map(drawn)
+    }
+}
+
+fn drawn(batch: &RecordBatch) -> Vec<PageBlock> {
+    let column = |name: &str| {
+        batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>().cloned())
+    };
+    let (Some(block), Some(title), Some(content)) =
+        (column("block"), column("title"), column("content"))
+    else {
+        return Vec::new();
+    };
+    let svg = column("svg");
+    let of = |column: &StringArray, row| column.is_valid(row).then(|| column.value(row).to_owned());
+    let each = |row: usize| PageBlock {
+        is_title: block.value(row) == "title",
+        title: of(&title, row),
+        content: content.value(row).to_owned(),
+        svg: svg.as_ref().and_then(|svg| of(svg, row)),
+    };
+    (0..batch.num_rows()).map(each).collect()
 }
 
 /// The pages among the stages that ended.
@@ -62,6 +100,6 @@ fn sources(blocks: &[RecordBatch]) -> IndexSet<String> {
     blocks.iter().flat_map(of).collect()
 }
 
-fn texts(column: &arrow::array::StringArray) -> Vec<String> {
+fn texts(column: &StringArray) -> Vec<String> {
     column.iter().flatten().map(str::to_owned).collect()
 }

@@ -15,6 +15,7 @@ use crate::session::{Engine, SQL_VERSION};
 use crate::sqltext;
 use crate::stages::diagnostics::Diagnostics;
 use proofmill_pipeline::kinds::StageKind;
+use proofmill_store::Artifact;
 
 /// Which settings of a stage count for its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,11 @@ impl Components {
             components.flatten("settings", &kind.values(&sqltext::normalized).values);
         }
         components
+    }
+
+    /// Those that the fingerprint of a stored table covers.
+    pub fn of_record(artifact: &Artifact) -> Self {
+        Self(artifact.components.clone())
     }
 
     /// Adds one.

@@ -14,11 +14,12 @@ use crate::stages::stored_tables::{FromStore, KeptTexts, StoredTableName};
 use crate::stages::tests_check;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_base::ids::MemoryName;
+use proofmill_base::ids::{MemoryName, StageName};
 use proofmill_files::dangling;
 use proofmill_pipeline::diagnostic::{self, Diagnostic};
 use proofmill_pipeline::expand::{self, Loader, Parameters};
 use proofmill_pipeline::kinds::StageKind;
+use proofmill_pipeline::role::KindRole;
 use proofmill_pipeline::source::Sources;
 use proofmill_pipeline::text::FILE_BYTES_MAX;
 
@@ -166,6 +167,30 @@ impl Draft {
             model.generation = Some(own + generation);
         }
         pipeline.params.insert(ASK.to_owned(), generation.into());
+    }
+
+    /// Whether its file declares a parameter.
+    pub fn declares(&self, param: &str) -> bool {
+        self.parsed.pipeline.as_ref().is_some_and(|pipeline| pipeline.params.contains_key(param))
+    }
+
+    /// Its models as another draft has them, by their names; those that this one lacks stay.
+    pub fn take_models(&mut self, other: &Self) {
+        let (Some(own), Some(other)) = (&mut self.parsed.pipeline, &other.parsed.pipeline) else {
+            return;
+        };
+        for (name, (model, _)) in &mut own.models {
+            if let Some((other, _)) = other.models.get(name) {
+                *model = other.clone();
+            }
+        }
+    }
+
+    /// Its stages whose rows come from outside: from sources, or from memories.
+    pub fn outside(&self) -> impl Iterator<Item = (&StageName, KindRole)> {
+        let stages = self.parsed.pipeline.iter().flat_map(|pipeline| &pipeline.stages);
+        let roles = stages.map(|(name, stage)| (name, stage.kind.role()));
+        roles.filter(|(_, role)| matches!(role, KindRole::Source | KindRole::Memory))
     }
 
     /// Prepares its stages; `from_store` has what it names, as it is now.

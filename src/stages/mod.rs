@@ -15,6 +15,7 @@ pub mod gate;
 pub mod kind;
 pub mod kinds;
 pub mod load;
+mod pinned;
 pub mod plan;
 pub mod prepare;
 pub mod programs;

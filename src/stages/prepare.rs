@@ -18,7 +18,7 @@ use crate::stages::kind::{Inputs, Preparing, Traits};
 use crate::stages::kinds::behaviour;
 use crate::stages::plan::{Prepared, PreparedStage};
 use crate::stages::stored_tables::FromStore;
-use crate::stages::{checks, expected, folders};
+use crate::stages::{checks, expected, folders, pinned};
 
 /// Prepares all stages of `graph`. Those with an error, and those that need one, are left out.
 pub fn prepare(
@@ -53,7 +53,12 @@ pub fn prepare(
         if !common_keys_apply(stage, traits, &mut context.diagnostics) {
             continue;
         }
-        let Some(preparation) = kind.prepare(&mut context) else {
+        let pinned = from_store.pinned.get(name);
+        let prepared = match pinned {
+            Some(artifact) => pinned::prepare(artifact, &mut context),
+            None => kind.prepare(&mut context),
+        };
+        let Some(preparation) = prepared else {
             context.diagnostics.expect_error();
             continue;
         };
@@ -68,12 +73,15 @@ pub fn prepare(
         let table = Arc::new(table);
         // An error in a check stops the pipeline, but not the look at what needs the stage.
         let volatile_checks = checks::validate(stage, &table, engine, &mut diagnostics);
-        components.set_calls(&calls);
-        components.set("schema", schema_text(&preparation.schema));
-        if let Some(partitions) = stage.spec.common.partitions {
-            components.set("partitions", partitions);
+        // Those of a table that is pinned are complete.
+        if pinned.is_none() {
+            components.set_calls(&calls);
+            components.set("schema", schema_text(&preparation.schema));
+            if let Some(partitions) = stage.spec.common.partitions {
+                components.set("partitions", partitions);
+            }
+            set_gate(&mut components, &stage.spec.common);
         }
-        set_gate(&mut components, &stage.spec.common);
         let prepared = PreparedStage {
             stage: Arc::clone(stage),
             table,

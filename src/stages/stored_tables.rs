@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 use crate::memory::Memories;
-use proofmill_base::ids::RunId;
+use proofmill_base::ids::{RunId, StageName};
 use proofmill_store::Artifact;
 
 /// A table that a `read` names: the run as it is written, and the stage.
@@ -29,6 +29,9 @@ pub type StoredTables = BTreeMap<StoredTableName, Result<StoredTable, (String, O
 /// The texts of a past run, by the paths under which it read them.
 pub type KeptTexts = BTreeMap<String, Vec<u8>>;
 
+/// Tables of past runs in whose place nothing is read from outside, by the stages that read it.
+pub type PinnedTables = BTreeMap<StageName, Arc<Artifact>>;
+
 /// What a pipeline is prepared with.
 #[derive(Clone, Debug, Default)]
 pub struct FromStore {
@@ -36,4 +39,6 @@ pub struct FromStore {
     pub tables: StoredTables,
     /// The texts of a past run, in whose place none is read from disk; code of programs apart.
     pub texts: Option<KeptTexts>,
+    /// Empty where every stage reads what it names.
+    pub pinned: PinnedTables,
 }

@@ -70,6 +70,45 @@ pub enum Trigger {
     Resume,
     /// A schedule, for the instant that it planned.
     Schedule { name: PipelineName, planned: DateTime<Utc> },
+    /// `proofmill diff --attribute`: the run `of`, with a part of the run `from` in place of its own; with all of its own parts where
+    /// `part` is none.
+    Counterfactual {
+        of: RunId,
+        from: RunId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<RunPart>,
+    },
+}
+
+/// A part of what a run is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPart {
+    /// The pipeline file, its templates, prompts and other texts.
+    File,
+    Params,
+    /// The rows of stages that read files or past runs.
+    Inputs,
+    /// What the models are, by their names in the file.
+    Models,
+    /// What users taught.
+    Memory,
+}
+
+impl RunPart {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::File, Self::Params, Self::Inputs, Self::Models, Self::Memory];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Params => "params",
+            Self::Inputs => "inputs",
+            Self::Models => "models",
+            Self::Memory => "memory",
+        }
+    }
 }
 
 /// Usage of a model in a folder.

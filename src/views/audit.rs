@@ -81,6 +81,10 @@ fn detail(event: &AuditEvent) -> String {
         AuditEvent::RunBegan { pipeline, trigger, .. } => {
             let by = match trigger {
                 Trigger::Command | Trigger::Resume => "by command".to_owned(),
+                Trigger::Counterfactual { of, from, part } => match part {
+                    Some(part) => format!("as run {of} with the {} of {from}", part.name()),
+                    None => format!("as run {of}, again"),
+                },
                 Trigger::Schedule { name, planned } => {
                     format!("by schedule {name} for {}", date_and_time(*planned))
                 }

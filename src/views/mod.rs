@@ -1,6 +1,7 @@
 //! What commands show of a store: typed values, each computed once. A view is what `--json` prints, and it gives the
 //! sections that people see.
 
+pub mod attribution;
 pub mod audit;
 pub mod channels;
 pub mod ci;
@@ -11,6 +12,7 @@ pub mod functions;
 pub mod ledger;
 pub mod memory;
 pub mod models;
+pub mod page;
 pub mod plan;
 pub mod replay;
 pub mod result;

@@ -1,12 +1,14 @@
 //! Schedules: when they are due, what became of their instants.
 
 use chrono::{DateTime, Utc};
+use proofmill_base::error::Result;
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_catalog::audit::entry::{Ending, VerdictWord};
 use proofmill_schedule::calendar::{Calendar, Planned, Wall};
 use proofmill_schedule::file::Schedule;
-use proofmill_schedule::log::ScheduleEntry;
+use proofmill_schedule::log::{ScheduleEntry, ScheduleLog};
 use proofmill_schedule::state::{Fired, Pause, ScheduleEvent, SkipReason, Skipped, Why};
+use proofmill_store::Store;
 use serde::Serialize;
 
 use crate::report::units::{date_and_time, plural};
@@ -50,8 +52,56 @@ pub struct LastRun {
     pub requests: Option<u64>,
 }
 
+impl LastRun {
+    /// Of the entry of a run that ended; `None` of another.
+    pub fn of(ended: &ScheduleEntry) -> Option<Self> {
+        let open = ended.before.open.as_ref()?;
+        let ScheduleEvent::Ended { how, verdict, requests, .. } = &ended.event else {
+            return None;
+        };
+        let (planned, run) = (open.planned, open.run.clone());
+        Some(Self { planned, run, how: *how, verdict: *verdict, requests: *requests })
+    }
+}
+
+impl ScheduleStatus {
+    /// Of a schedule of the store.
+    ///
+    /// # Errors
+    ///
+    /// If its log is broken, or the store fails.
+    pub async fn of(store: &Store, name: &PipelineName, now: DateTime<Utc>) -> Result<Self> {
+        let log = ScheduleLog::of(store, name);
+        let state = log.head().await?.state;
+        let schedule = state.schedule.as_ref();
+        let from = state.decided.map_or(now, |decided| decided.max(now));
+        let calendar = schedule.and_then(|schedule| schedule.calendar(from).ok());
+        let next = calendar.as_ref().and_then(|calendar| calendar.after(from).next());
+        let ends = log.latest(1, |it| matches!(it.event, ScheduleEvent::Ended { .. })).await?;
+        // A night of the past that ran again is not a new one.
+        let is_new = |it: &ScheduleEntry| {
+            it.before.open.as_ref().is_some_and(|open| open.why != Why::Backfilled)
+        };
+        let is_good =
+            |it: &ScheduleEvent| matches!(it, ScheduleEvent::Ended { how: Ending::Succeeded, .. });
+        let good = log.latest(1, |it| is_good(&it.event) && is_new(it)).await?;
+        Ok(Self {
+            name: name.clone(),
+            pipeline: schedule.map(|it| it.pipeline.clone()).unwrap_or_default(),
+            cron: schedule.map(|it| it.cron.clone()).unwrap_or_default(),
+            timezone: schedule.map(|it| it.timezone.clone()).unwrap_or_default(),
+            next: next.map(|next| next.instant).filter(|_| state.paused.is_none()),
+            waiting: state.waiting.len(),
+            open: state.open.clone(),
+            last: ends.first().and_then(LastRun::of),
+            last_good: good.first().and_then(LastRun::of),
+            paused: state.paused.clone(),
+        })
+    }
+}
+
 /// `succeeded`, or `succeeded, fail` where a gate judged.
-fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
+pub fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
     match verdict {
         Some(verdict) => format!("{}, {}", how.word(), verdict.word()),
         None => how.word().to_owned(),
@@ -190,25 +240,31 @@ pub struct HistoryLine {
     what: String,
 }
 
+impl HistoryLine {
+    /// The instants at which nothing ran, by an entry.
+    pub fn skipped(entry: &ScheduleEntry) -> impl Iterator<Item = Self> + '_ {
+        let skipped: &[Skipped] = match &entry.event {
+            ScheduleEvent::Applied { skipped, .. }
+            | ScheduleEvent::Paused { skipped, .. }
+            | ScheduleEvent::Resumed { skipped, .. } => skipped,
+            ScheduleEvent::Decided(decided) => &decided.skipped,
+            ScheduleEvent::Ended { .. } | ScheduleEvent::Requested { .. } => &[],
+        };
+        skipped.iter().map(|it| Self {
+            at: entry.t_utc,
+            first: it.first,
+            last: it.last,
+            count: it.count,
+            run: None,
+            what: skipped_because(&it.reason),
+        })
+    }
+}
+
 /// What an entry says of planned instants.
 pub fn history_lines(entry: &ScheduleEntry) -> Vec<HistoryLine> {
-    let skipped: &[Skipped] = match &entry.event {
-        ScheduleEvent::Applied { skipped, .. }
-        | ScheduleEvent::Paused { skipped, .. }
-        | ScheduleEvent::Resumed { skipped, .. } => skipped,
-        ScheduleEvent::Decided(decided) => &decided.skipped,
-        ScheduleEvent::Ended { .. } | ScheduleEvent::Requested { .. } => &[],
-    };
     let at = entry.t_utc;
-    let line = |it: &Skipped| HistoryLine {
-        at,
-        first: it.first,
-        last: it.last,
-        count: it.count,
-        run: None,
-        what: skipped_because(&it.reason),
-    };
-    let mut lines: Vec<HistoryLine> = skipped.iter().map(line).collect();
+    let mut lines: Vec<HistoryLine> = HistoryLine::skipped(entry).collect();
     let one = |planned, run: &RunId, what: String| HistoryLine {
         at,
         first: planned,
@@ -243,6 +299,16 @@ impl ScheduleHistoryView {
             entries.iter().flat_map(|entry| history_lines(entry).into_iter().rev()).collect();
         lines.truncate(most);
         Self(lines)
+    }
+
+    /// Of the instants at which nothing ran.
+    pub fn of_skipped(entries: &[ScheduleEntry], most: usize) -> Self {
+        Self(entries.iter().flat_map(HistoryLine::skipped).take(most).collect())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

@@ -13,10 +13,24 @@ pub trait View: Serialize {
 /// A part of a view, which an empty line parts from the next.
 #[derive(Clone, Debug)]
 pub enum Section {
+    /// Above a part of a page.
+    Heading(&'static str),
     /// Lines, the last of which ends too.
     Text(String),
+    /// The same, in columns: a tree, say.
+    Drawn(String),
     Table(Grid),
     Plot(Plot),
+    /// A picture that was drawn before, and the text that stands for it.
+    Picture {
+        text: String,
+        svg: String,
+    },
+    /// What readers of a page unfold.
+    Fold {
+        title: String,
+        sections: Vec<Section>,
+    },
 }
 
 /// Rows under headings.

@@ -67,7 +67,7 @@ impl TrendView {
     }
 
     /// The values over time, which counts back from the newest run.
-    fn plot(&self) -> Plot {
+    pub fn plot(&self) -> Plot {
         let starts = || self.points.iter().map(|it| it.started_at);
         let newest = starts().max().unwrap_or_default();
         let span = (newest - starts().min().unwrap_or_default()).as_seconds_f64();

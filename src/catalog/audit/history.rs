@@ -109,6 +109,10 @@ impl History {
             }
             // Of a run that was resumed, the first beginning counts.
             AuditEvent::RunBegan { trigger: Trigger::Resume, .. } => {}
+            // What might have been is no part of what was: only its id finds it.
+            AuditEvent::RunBegan { run, trigger: Trigger::Counterfactual { .. }, .. } => {
+                self.given.insert(run.clone());
+            }
             AuditEvent::RunBegan { run, pipeline, .. } => {
                 let ended = self.ends.remove(run);
                 self.give(LoggedRun {

@@ -9,12 +9,14 @@ use crate::cli::audit::args::ReplayArgs;
 use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
-use crate::host::{RunStart, kept};
+use crate::host::RunStart;
+use crate::host::kept::KeptPipeline;
 use crate::report::units::plural;
 use crate::run::notice::{Notice, Observer};
 use crate::run::planned::Choice;
 use crate::run::replay::Replay;
 use crate::run::sources::Copies;
+use crate::stages::stored_tables::PinnedTables;
 use crate::views::replay::ReplayView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::StageName;
@@ -42,8 +44,10 @@ pub async fn replay(args: &ReplayArgs, environment: &Environment) -> Result<()> 
     let overlay = store.overlay(folder.path(), hidden)?;
     let id = host.new_run();
     let engine = host.engine(&overlay, &id)?;
-    let (path, draft, texts) = kept::pipeline(&store, &run).await?;
-    let (loaded, _) = host.load_kept(draft, texts, &engine, &overlay).await?;
+    let kept = KeptPipeline::of(&run, &store).await?;
+    let (path, draft) = (kept.path.clone(), kept.draft()?);
+    let (loaded, _) =
+        host.load_kept(draft, kept.texts, PinnedTables::new(), &engine, &overlay).await?;
     let loaded = environment.valid(loaded)?;
     let replay = Arc::new(Replay::new(run.run.clone(), tables, chosen));
     let start = RunStart {

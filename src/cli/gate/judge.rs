@@ -1,6 +1,5 @@
 //! `proofmill gate`
 
-use std::io::Write as _;
 use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
@@ -10,6 +9,7 @@ use crate::cli::display::Display;
 use crate::cli::environment::Environment;
 use crate::cli::gate::args::GateArgs;
 use crate::cli::gate::check::check;
+use crate::cli::output::to_file;
 use crate::cli::stop::on_signals;
 use crate::gate::evidence::Difference;
 use crate::host::RunStart;
@@ -26,6 +26,9 @@ use proofmill_catalog::reference::{LATEST, RunReference};
 use proofmill_catalog::summary::{RunSummary, summary};
 use proofmill_pipeline::gate::{self, Gate, GateText};
 use proofmill_store::{Store, Trigger};
+
+/// What is said where a file cannot be written.
+const STORED: &str = "the verdict is in the store";
 
 /// Judges a run.
 pub async fn gate(args: &GateArgs, environment: &Environment) -> Result<()> {
@@ -49,15 +52,15 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
         Err(error) => return Err(said(error, text, path, environment)?),
     };
     if let Some(out) = &args.out {
-        write(out, &entered.verdict.bytes()?, false)?;
+        to_file(out, &entered.verdict.bytes()?, false, STORED)?;
     }
     let view = VerdictView::of(entered.verdict, Some((entered.stored, entered.channels)));
     environment.output.view(&view)?;
     if let Some(file) = &args.junit {
-        write(file, junit(&view).as_bytes(), false)?;
+        to_file(file, junit(&view).as_bytes(), false, STORED)?;
     }
     if let Some(file) = &args.summary {
-        write(file, summary_of(&view).as_bytes(), true)?;
+        to_file(file, summary_of(&view).as_bytes(), true, STORED)?;
     }
     if args.annotations {
         let lines = annotations(&view, |metric| text.line_of(metric));
@@ -98,17 +101,6 @@ async fn entered(
             .into());
     }
     environment.host.judge(gate, baseline.as_ref(), &candidate, &store).await
-}
-
-/// Writes a file, or appends to it.
-fn write(path: &Path, bytes: &[u8], is_appended: bool) -> Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.create(true).write(true).append(is_appended).truncate(!is_appended);
-    let written = options.open(path).and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| {
-        let message = format!("`{}` cannot be written: {error}", path.display());
-        Error::new(ErrorKind::Usage, message).with_hint("the verdict is in the store")
-    })
 }
 
 /// What keeps a gate from judging; a metric that no run has is shown at its place.

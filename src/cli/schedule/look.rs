@@ -5,20 +5,18 @@ use std::path::Path;
 use chrono::{DateTime, Days, TimeDelta, Utc};
 use proofmill_schedule::decision::begins;
 use proofmill_schedule::file::Schedule;
-use proofmill_schedule::log::{ScheduleEntry, ScheduleLog, names};
-use proofmill_schedule::state::{ScheduleEvent, Why};
+use proofmill_schedule::log::{ScheduleLog, names};
 use proofmill_store::Store;
 
 use crate::cli::environment::Environment;
 use crate::cli::schedule::args::{ExplainArgs, HistoryArgs, NextArgs, StatusArgs};
 use crate::cli::schedule::read::read;
 use crate::views::schedule::{
-    CalendarView, LastRun, ScheduleHistoryView, ScheduleStatus, StatusView, history_lines,
+    CalendarView, ScheduleHistoryView, ScheduleStatus, StatusView, history_lines,
 };
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::PipelineName;
 use proofmill_base::suggest;
-use proofmill_catalog::audit::entry::Ending;
 
 /// Instants that are printed.
 const INSTANTS_MAX: usize = 400_000;
@@ -28,10 +26,7 @@ const INSTANTS_MAX: usize = 400_000;
 /// # Errors
 ///
 /// If the store does not have one of them.
-pub(super) async fn named_or_all(
-    store: &Store,
-    named: &[PipelineName],
-) -> Result<Vec<PipelineName>> {
+pub async fn named_or_all(store: &Store, named: &[PipelineName]) -> Result<Vec<PipelineName>> {
     let all = names(store).await?;
     for name in named {
         if !all.contains(name) {
@@ -53,7 +48,7 @@ pub async fn status(args: &StatusArgs, environment: &Environment) -> Result<()> 
     let now = environment.host.clock().now();
     let mut all = Vec::new();
     for name in named_or_all(&store, &args.names).await? {
-        all.push(of(&store, &name, now).await?);
+        all.push(ScheduleStatus::of(&store, &name, now).await?);
     }
     let max_age = args.max_age.and_then(|age| TimeDelta::try_seconds(i64::try_from(age).ok()?));
     let is_old = |status: &&ScheduleStatus| {
@@ -73,44 +68,6 @@ pub async fn status(args: &StatusArgs, environment: &Environment) -> Result<()> 
                 .with_hint("`proofmill schedule history NAME` lists what became of its instants"))
         }
     }
-}
-
-async fn of(store: &Store, name: &PipelineName, now: DateTime<Utc>) -> Result<ScheduleStatus> {
-    let log = ScheduleLog::of(store, name);
-    let state = log.head().await?.state;
-    let schedule = state.schedule.as_ref();
-    let from = state.decided.map_or(now, |decided| decided.max(now));
-    let calendar = schedule.and_then(|schedule| schedule.calendar(from).ok());
-    let next = calendar.as_ref().and_then(|calendar| calendar.after(from).next());
-    let ends = log.latest(1, |it| matches!(it.event, ScheduleEvent::Ended { .. })).await?;
-    // A night of the past that ran again is not a new one.
-    let is_new = |it: &ScheduleEntry| {
-        it.before.open.as_ref().is_some_and(|open| open.why != Why::Backfilled)
-    };
-    let is_good =
-        |it: &ScheduleEvent| matches!(it, ScheduleEvent::Ended { how: Ending::Succeeded, .. });
-    let good = log.latest(1, |it| is_good(&it.event) && is_new(it)).await?;
-    let last = |ended: Option<&ScheduleEntry>| {
-        let ended = ended?;
-        let open = ended.before.open.as_ref()?;
-        let ScheduleEvent::Ended { how, verdict, requests, .. } = &ended.event else {
-            return None;
-        };
-        let (planned, run) = (open.planned, open.run.clone());
-        Some(LastRun { planned, run, how: *how, verdict: *verdict, requests: *requests })
-    };
-    Ok(ScheduleStatus {
-        name: name.clone(),
-        pipeline: schedule.map(|it| it.pipeline.clone()).unwrap_or_default(),
-        cron: schedule.map(|it| it.cron.clone()).unwrap_or_default(),
-        timezone: schedule.map(|it| it.timezone.clone()).unwrap_or_default(),
-        next: next.map(|next| next.instant).filter(|_| state.paused.is_none()),
-        waiting: state.waiting.len(),
-        open: state.open.clone(),
-        last: last(ends.first()),
-        last_good: last(good.first()),
-        paused: state.paused.clone(),
-    })
 }
 
 /// Prints the next planned instants.

@@ -4,7 +4,7 @@ pub mod args;
 mod commands;
 mod daemon;
 mod edit;
-mod look;
+pub mod look;
 mod read;
 mod tick;
 
