@@ -3,6 +3,7 @@
 mod cases;
 mod models;
 mod nights;
+mod pages;
 mod system;
 mod verdicts;
 

@@ -1,5 +1,6 @@
 //! Runs: order, limits, death and resumption, damaged stores, which run is meant.
 
+mod attribution;
 mod budget;
 mod checks;
 mod comparing;
