@@ -37,7 +37,7 @@ pub struct Questions(BTreeMap<Key, Question>);
 
 impl Questions {
     /// Of the rows of a group, with the values of one metric.
-    pub fn of(rows: Vec<Row>, group: &Key, metric: usize) -> Self {
+    pub(super) fn of(rows: Vec<Row>, group: &Key, metric: usize) -> Self {
         let mut all: BTreeMap<Key, Question> = BTreeMap::new();
         for row in rows.into_iter().filter(|row| row.group == *group) {
             let question = all.entry(row.key).or_default();

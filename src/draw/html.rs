@@ -99,7 +99,7 @@ impl Html {
     }
 
     /// Bytes so far.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.0.len()
     }
 

@@ -71,8 +71,8 @@ pub use log_entry::{Body, Entry, Head, LOG_VERSION};
 pub use log_reader::{read_log, read_log_to_head};
 pub use manifest::{
     LocalUsage, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome, PipelineRef, RecordRef,
-    ReportedModel, ReportedModels, Session, StageOutcome, StageStatus, Trigger, publish_manifest,
-    read_manifest, reported_extension,
+    ReportedModel, ReportedModels, RunPart, Session, StageOutcome, StageStatus, Trigger,
+    publish_manifest, read_manifest, reported_extension,
 };
 pub use numbered::{Extent, LogFolder, Numbered};
 pub use open_log::{

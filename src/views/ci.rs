@@ -57,14 +57,18 @@ pub fn summary(view: &VerdictView) -> String {
     let mut out = String::new();
     for section in view.sections() {
         match section {
-            Section::Text(text) => {
+            Section::Text(text) | Section::Drawn(text) => {
                 text.lines().for_each(|line| out += &format!("{}  \n", markdown::escaped(line)));
             }
             Section::Table(Grid { header, rows, right, note, .. }) => {
                 out += &markdown::table(&header, &rows, &right);
                 note.iter().for_each(|note| out += &format!("\n{}\n", markdown::escaped(note)));
             }
-            Section::Plot(_) => {}
+            // A verdict has no others.
+            Section::Heading(_)
+            | Section::Plot(_)
+            | Section::Picture { .. }
+            | Section::Fold { .. } => {}
         }
         out.push('\n');
     }

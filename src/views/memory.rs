@@ -282,7 +282,7 @@ impl View for AllTaughtView {
     fn sections(&self) -> Vec<Section> {
         let text = |section| match section {
             Section::Text(text) => Some(text),
-            Section::Table(_) | Section::Plot(_) => None,
+            _ => None,
         };
         let lines = self.0.iter().flat_map(View::sections).filter_map(text);
         vec![Section::Text(lines.collect())]

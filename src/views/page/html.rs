@@ -27,7 +27,7 @@ pub fn document(title: &str, view: &impl View) -> String {
 }
 
 fn add(html: &mut Html, section: &Section) {
-    let room = BYTES_MAX.saturating_sub(html.len());
+    let room = BYTES_MAX.saturating_sub(html.bytes());
     match section {
         Section::Heading(text) => html.heading(2, text),
         Section::Text(text) => html.lines(&cut(text, TEXT_BYTES_MAX.min(room)), false),

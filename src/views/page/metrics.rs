@@ -64,18 +64,21 @@ impl StageMetrics {
             .chain(titled(|role| role == ResultRole::Label))
             .chain(titled(|role| role == ResultRole::Number));
         let columns: Vec<(&str, &str)> = columns.filter(|(name, _)| is_there(name)).collect();
-        let line = |row: &Map<String, Json>| columns.iter().map(|(name, _)| cell(row, name));
         let is_number = |(name, _): &(&str, &str)| {
             result_column(name).is_some_and(|column| column.role == ResultRole::Number)
         };
         Section::Table(Grid {
             title: Some(self.stage.clone()),
             header: columns.iter().map(|(_, title)| (*title).to_owned()).collect(),
-            rows: self.rows.iter().map(|row| line(row).collect()).collect(),
+            rows: self.rows.iter().map(|row| cells(row, &columns)).collect(),
             right: columns.iter().map(is_number).collect(),
             note: self.population.clone(),
         })
     }
+}
+
+fn cells(row: &Map<String, Json>, columns: &[(&str, &str)]) -> Vec<String> {
+    columns.iter().map(|(name, _)| cell(row, name)).collect()
 }
 
 fn cell(row: &Map<String, Json>, name: &str) -> String {

@@ -6,7 +6,8 @@ use super::{ACCURACY, Gated, answers};
 use crate::support::Workspace;
 
 /// Text of a model that would be more than text.
-const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \u{1b}[31m \u{202e}";
+const HOSTILE: &str =
+    "</pre><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \u{1b}[31m \u{202e}";
 
 /// Tags of a document that have to be closed.
 const CLOSED: [&str; 9] =
@@ -20,7 +21,8 @@ fn is_inert(page: &str) {
         assert!(place.is_none(), "{word:?}: {}", &page[place.unwrap()..].lines().next().unwrap());
     }
     for tag in CLOSED {
-        let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        let open =
+            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
 }

@@ -106,8 +106,7 @@ fn one_changed_part_is_named_and_nobody_is_asked() {
 fn five_changed_parts_are_told_apart_and_no_more_is_asked_than_was_planned() {
     let (workspace, received) = right();
     let sent = || received.lock().unwrap().len();
-    let more: Vec<&str> =
-        GROUPS.iter().flat_map(|(_, part)| change(&workspace, part)).collect();
+    let more: Vec<&str> = GROUPS.iter().flat_map(|(_, part)| change(&workspace, part)).collect();
     workspace.proofmill(&[&["run", "p.yaml"], more.as_slice()].concat()).expect(0);
     let before = sent();
     let planned = workspace.json(&["diff", "--attribute", "--dry-run"]);
