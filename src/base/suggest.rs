@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use crate::styled::printable;
+
 /// Longest name for which a near one is looked for, in characters.
 const LETTERS_MAX: usize = 1_000;
 /// Names that [`some_names`] shows.
@@ -87,10 +89,11 @@ pub fn help<'a>(
         .then(|| format!("expected one of {}", all.join(", ")))
 }
 
-/// The first of the names, and how many others there are: "`a`, `b`, `c` and 4 more".
+/// The first of the names, each shortened and on one line, and how many others there are: "`a`, `b`, `c` and 4 more".
 pub fn some_names<T: Display>(names: impl IntoIterator<Item = T>) -> String {
     let mut names = names.into_iter();
-    let shown: Vec<_> = names.by_ref().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
+    let one = |name: T| format!("`{}`", printable(&name.to_string(), false));
+    let shown: Vec<_> = names.by_ref().take(NAMED_MAX).map(one).collect();
     let more = match names.count() {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -51,6 +51,8 @@ enum Compared {
 pub enum NoEvidence {
     /// Neither run has it: the gate is wrong. With what helps.
     Unknown(String, Option<String>),
+    /// No drop of it is as large as the smallest that matters: the gate is wrong. With what helps.
+    TooLarge(String, String),
     Failed(Error),
 }
 
@@ -112,6 +114,15 @@ impl Gated<'_> {
             Ok(found) => found,
             Err(reason) => MetricFound::Incomparable { reason },
         };
+        if let MetricFound::Paired(paired) = &found
+            && paired.binary
+            && metric.min_effect >= 1.0
+        {
+            let (effect, name) = (metric.min_effect, &metric.metric);
+            let message = format!("`{name}` is a rate, and no rate drops by {effect} or more");
+            let help = format!("{effect} points of a hundred are `{}`", effect / 100.0);
+            return Err(NoEvidence::TooLarge(message, help));
+        }
         Ok(MetricEvidence { values: value, found, noise: None })
     }
 
@@ -205,17 +216,23 @@ impl Gated<'_> {
         }
         let theirs = of(measured.rows(name, &pair.b, &unit, self.engine).await?);
         let mut failed = [BTreeSet::new(), BTreeSet::new()];
-        // What failed has one name, the identity of its row.
-        if unit.len() == 1 {
-            for (side, table) in [first, second].into_iter().enumerate() {
-                failed[side] = self.failed(self.sides[side], table).await?;
-            }
+        for (side, table) in [first, second].into_iter().enumerate() {
+            failed[side] = self.failed(self.sides[side], table).await?;
         }
         let cluster = measured.cluster;
-        Ok(paired(ours, theirs, &failed).map(|pairs| Compared::Paired { unit, cluster, pairs }))
+        let found = paired(ours, theirs, &failed);
+        let by_default = metric.unit.is_empty();
+        Ok(match found {
+            Ok(pairs) => Ok(Compared::Paired { unit, cluster, pairs }),
+            Err(why) if by_default => {
+                let unit = unit.join("`, `");
+                Err(format!("{why}; paired by `{unit}`: name other columns with `unit`"))
+            }
+            Err(why) => Err(why),
+        })
     }
 
-    /// The items whose rows failed upstream of a table of a run.
+    /// The identities of rows that failed upstream of a table of a run.
     async fn failed(&self, side: &Side, table: &Artifact) -> Result<BTreeSet<String>> {
         let (mut sources, mut next) = (BTreeSet::new(), vec![table]);
         let mut seen = BTreeSet::new();
@@ -256,7 +273,15 @@ fn unknown(
     let Some(unknown) = columns.find(|column| !shared.contains(column)) else { return Ok(None) };
     let has = |table: &StageTable| table.schema().column_with_name(unknown).is_some();
     if has(&pair.a) || has(&pair.b) {
-        return Ok(Some(format!("`{}` has no column `{unknown}` in both runs", pair.stage)));
+        let kind = |table: &StageTable| match table.schema().field_with_name(unknown) {
+            Ok(field) => format!("`{unknown}` of type {}", field.data_type()),
+            Err(_) => format!("no `{unknown}`"),
+        };
+        let (a, b) = (kind(&pair.a), kind(&pair.b));
+        return Ok(Some(format!(
+            "`{}` has {a} in the baseline, and {b} in the candidate",
+            pair.stage
+        )));
     }
     let message = format!("`{}`, which is measured, has no column `{unknown}`", pair.stage);
     let help = suggest::help(unknown, shared.iter().map(String::as_str));

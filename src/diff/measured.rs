@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
 use proofmill_base::error::Result;
 use proofmill_pipeline::kinds::statistics::{ACCURACY, Interval};
 use proofmill_store::Artifact;
@@ -13,6 +14,9 @@ use crate::session::{Engine, StageTable};
 use crate::stages::queries::sql_kind::quoted;
 use crate::stages::tables::query::TextsAndNumbers;
 use crate::stages::tables::values::{Key, text_at};
+
+/// The column that identifies rows of sources, and what was made of them.
+const ROW_ID: &str = "row_id";
 
 /// What a `measure` counts.
 pub(super) struct Measured {
@@ -30,6 +34,8 @@ pub(super) struct Row {
     pub group: Key,
     pub key: Key,
     pub cluster: Option<String>,
+    /// Its identity, by which failed rows are called; none where the table has none.
+    pub row_id: Option<String>,
     /// By metric.
     pub values: Vec<Option<f64>>,
     /// Whether it is left out.
@@ -74,8 +80,10 @@ impl Measured {
         engine: &Engine,
     ) -> Result<Vec<Row>> {
         let cluster = self.cluster.iter();
-        let columns: Vec<String> =
+        let mut columns: Vec<String> =
             self.by.iter().chain(key).chain(cluster).map(|name| quoted(name)).collect();
+        let has_id = table.schema().column_with_name(ROW_ID).is_some();
+        columns.extend(has_id.then(|| quoted(ROW_ID)));
         let texts = columns.iter().enumerate().map(|(i, column)| format!("{column} AS t{i}"));
         let metrics = self.metrics.iter().enumerate();
         let values = metrics.map(|(i, (_, expression))| format!("({expression}) AS v{i}"));
@@ -91,6 +99,10 @@ impl Measured {
             cluster: match self.cluster {
                 Some(_) => text_at(&rows.texts[at.end], row),
                 None => None,
+            },
+            row_id: match has_id {
+                true => text_at(&rows.texts[columns.len() - 1], row),
+                false => None,
             },
             values: (0..self.metrics.len()).map(|i| rows.value(row, i)).collect(),
             is_excluded: rows.value(row, self.metrics.len()) == Some(1.0),

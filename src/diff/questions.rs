@@ -15,6 +15,8 @@ use crate::stages::tables::values::Key;
 pub struct Question {
     pub cluster: Option<String>,
     samples: usize,
+    /// Identities of the samples, as far as they have some.
+    row_ids: Vec<String>,
     values: Vec<f64>,
 }
 
@@ -43,6 +45,7 @@ impl Questions {
             let question = all.entry(row.key).or_default();
             question.samples += 1;
             question.cluster = row.cluster;
+            question.row_ids.extend(row.row_id);
             let value = row.values[metric].filter(|value| !row.is_excluded && value.is_finite());
             question.values.extend(value);
         }
@@ -114,30 +117,38 @@ pub fn paired(
     failed: &[BTreeSet<String>; 2],
 ) -> Result<Vec<QuestionPair>, String> {
     let (mut pairs, mut missing, mut uneven) = (Vec::new(), Vec::new(), Vec::new());
-    let is_failed =
-        |side: usize, key: &Key| key.iter().flatten().any(|part| failed[side].contains(part));
+    // What the other run has of a question says how its rows are called; where they have no identity, they are called as the question.
+    let lost = |side: usize, key: &Key, other: &Question| {
+        let is_lost = |id: &&String| failed[side].contains(*id);
+        match (other.row_ids.as_slice(), key.as_slice()) {
+            ([], [Some(only)]) if failed[side].contains(only) => other.samples,
+            (ids, _) => ids.iter().filter(is_lost).count(),
+        }
+    };
     let unanswered = |question: &Question| Question {
         samples: question.samples,
         cluster: question.cluster.clone(),
-        values: Vec::new(),
+        ..Question::default()
     };
-    for (key, question) in ours.0 {
+    for (key, baseline) in ours.0 {
         match theirs.0.remove(&key) {
-            Some(other) => {
-                let samples = question.samples.max(other.samples);
-                let of = |side, it: &Question| it.samples == samples || is_failed(side, &key);
-                match of(0, &question) && of(1, &other) {
+            Some(candidate) => {
+                let samples = baseline.samples.max(candidate.samples);
+                let are_lost = |side: usize, own: &Question, other: &Question| {
+                    samples - own.samples <= lost(side, &key, other)
+                };
+                match are_lost(0, &baseline, &candidate) && are_lost(1, &candidate, &baseline) {
                     true => pairs.push(QuestionPair {
                         key,
-                        baseline: Question { samples, ..question },
-                        candidate: Question { samples, ..other },
+                        baseline: Question { samples, ..baseline },
+                        candidate: Question { samples, ..candidate },
                     }),
                     false => uneven.push(key),
                 }
             }
-            None if is_failed(1, &key) => {
-                let candidate = unanswered(&question);
-                pairs.push(QuestionPair { key, baseline: question, candidate });
+            None if lost(1, &key, &baseline) >= baseline.samples => {
+                let candidate = unanswered(&baseline);
+                pairs.push(QuestionPair { key, baseline, candidate });
             }
             None => missing.push(key),
         }
@@ -152,7 +163,7 @@ pub fn paired(
         )
     };
     let (failed_before, extra): (Vec<_>, Vec<_>) =
-        theirs.0.into_iter().partition(|(key, _)| is_failed(0, key));
+        theirs.0.into_iter().partition(|(key, it)| lost(0, key, it) >= it.samples);
     pairs.extend(failed_before.into_iter().map(|(key, candidate)| {
         let baseline = unanswered(&candidate);
         QuestionPair { key, baseline, candidate }
@@ -169,6 +180,11 @@ pub fn paired(
     }
     if pairs.is_empty() {
         return Err("the runs have no question".to_owned());
+    }
+    let is_moved = |it: &&QuestionPair| it.baseline.cluster != it.candidate.cluster;
+    let moved: Vec<Key> = pairs.iter().filter(is_moved).map(|it| it.key.clone()).collect();
+    if !moved.is_empty() {
+        return Err(said(&moved, "in another cluster than before"));
     }
     Ok(pairs)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use indexmap::IndexMap;
 use proofmill_base::ids::StageName;
 use proofmill_catalog::lineage::{INPUT, inputs_of};
-use proofmill_pipeline::gate::Gate;
+use proofmill_pipeline::gate::{Gate, GatePlace};
 use proofmill_pipeline::source::Sources;
 use proofmill_store::Artifact;
 
@@ -83,32 +83,91 @@ impl<'a> Made<'a> {
     }
 }
 
+/// The pipelines of a baseline and a candidate, as far as they can be prepared.
+pub type Texts<'a> = [Option<Text<'a>>; 2];
+
+/// An item of `vary` or `same` that neither run has: its place, and what is wrong.
+pub type UnknownItem = (GatePlace, String);
+
 /// What differs between a run and another one that has ended, upstream of the metrics of a gate, and may not.
-pub fn of_runs(gate: &Gate, sides: [&Side; 2], text: Option<Text<'_>>) -> Vec<Difference> {
-    differences(gate, &Made::of_run(sides[0]), &Made::of_run(sides[1]), text)
+///
+/// # Errors
+///
+/// If the gate lists something that neither has.
+pub fn of_runs(
+    gate: &Gate,
+    sides: [&Side; 2],
+    texts: Texts<'_>,
+) -> Result<Vec<Difference>, UnknownItem> {
+    differences(gate, &Made::of_run(sides[0]), &Made::of_run(sides[1]), texts)
 }
 
 /// The same between a run and another one that has not begun.
-pub fn of_text(gate: &Gate, baseline: &Side, text: Text<'_>) -> Vec<Difference> {
-    differences(gate, &Made::of_run(baseline), &Made::of_text(text.prepared), Some(text))
+///
+/// # Errors
+///
+/// As [`of_runs`].
+pub fn of_text(
+    gate: &Gate,
+    baseline: &Side,
+    before: Option<Text<'_>>,
+    text: Text<'_>,
+) -> Result<Vec<Difference>, UnknownItem> {
+    let (old, new) = (Made::of_run(baseline), Made::of_text(text.prepared));
+    differences(gate, &old, &new, [before, Some(text)])
+}
+
+/// The first item of a gate that names nothing in either run.
+fn unknown(gate: &Gate, made: [&Made<'_>; 2], texts: Texts<'_>) -> Option<UnknownItem> {
+    let vary = gate.vary.iter().flatten().enumerate();
+    let vary = vary.map(|(at, item)| (GatePlace::Vary(at), item));
+    let same = gate.same.iter().enumerate().map(|(at, item)| (GatePlace::Same(at), item));
+    let is_stage = |item: &str| {
+        let mut stages = made.iter().flat_map(|made| made.0.keys());
+        stages.any(|stage| names_stage(item, stage, "") || is_setting(item, stage))
+    };
+    let is_model = |model: &str| {
+        let mut known = texts.iter().map(|text| {
+            text.as_ref().map(|text| text.prepared.graph.pipeline.models.contains_key(model))
+        });
+        // Of a pipeline that cannot be prepared, nobody knows.
+        known.any(|known| known.unwrap_or(true))
+    };
+    vary.chain(same).find_map(|(place, item)| {
+        let is_known = match item.strip_prefix("models.") {
+            Some(model) => is_model(model),
+            None => item == "versions" || is_stage(item),
+        };
+        (!is_known).then(|| (place, format!("neither run has `{item}`")))
+    })
+}
+
+/// Whether `stages.NAME.SETTING` is about a stage.
+fn is_setting(item: &str, stage: &StageName) -> bool {
+    item.strip_prefix("stages.")
+        .and_then(|path| path.strip_prefix(stage.as_str()))
+        .is_some_and(|rest| rest.starts_with('.'))
 }
 
 fn differences(
     gate: &Gate,
     baseline: &Made<'_>,
     candidate: &Made<'_>,
-    text: Option<Text<'_>>,
-) -> Vec<Difference> {
+    texts: Texts<'_>,
+) -> Result<Vec<Difference>, UnknownItem> {
+    if let Some(unknown) = unknown(gate, [baseline, candidate], texts) {
+        return Err(unknown);
+    }
     let wanted = || gate.metrics.iter().map(|metric| metric.stage.clone());
     let mut all = Vec::new();
     for name in candidate.upstream(wanted()) {
-        all.extend(of_stage(&name, baseline.parts(&name), candidate.parts(&name), gate, text));
+        all.extend(of_stage(&name, baseline.parts(&name), candidate.parts(&name), gate, texts));
     }
     let gone = baseline.upstream(wanted()).into_iter();
     for name in gone.filter(|name| candidate.parts(name).is_none()) {
-        all.extend(of_stage(&name, baseline.parts(&name), None, gate, text));
+        all.extend(of_stage(&name, baseline.parts(&name), None, gate, texts));
     }
-    all
+    Ok(all)
 }
 
 fn of_stage(
@@ -116,7 +175,7 @@ fn of_stage(
     old: Option<&BTreeMap<String, String>>,
     new: Option<&BTreeMap<String, String>>,
     gate: &Gate,
-    text: Option<Text<'_>>,
+    texts: Texts<'_>,
 ) -> Vec<Difference> {
     // Who asks anew says so, and changes nothing else.
     let is_asking = |name: &str| !name.starts_with("settings.") && name.ends_with(".generation");
@@ -141,18 +200,19 @@ fn of_stage(
     });
     let changed =
         both.filter(|(name, old, new)| old != new && !is_called(name, old.as_ref(), new.as_ref()));
-    let names = |items: &[String], component: &str| {
+    // Where nobody knows of which model a part is, it may not differ.
+    let names = |items: &[String], component: &str, if_unknown: bool| {
         items.iter().any(|item| {
             names_stage(item, stage, component)
                 || item == "versions" && is_version(component)
-                || item
-                    .strip_prefix("models.")
-                    .is_some_and(|model| names_model(model, stage, component, text))
+                || item.strip_prefix("models.").is_some_and(|model| {
+                    names_model(model, stage, component, texts).unwrap_or(if_unknown)
+                })
         })
     };
     let may = |component: &str| {
-        gate.vary.as_ref().is_none_or(|vary| names(vary, component))
-            && !names(&gate.same, component)
+        gate.vary.as_ref().is_none_or(|vary| names(vary, component, false))
+            && !names(&gate.same, component, true)
     };
     let left = changed.filter(|(component, _, _)| !may(component));
     let difference = |(component, old, new): (&str, _, _)| Difference {
@@ -160,7 +220,7 @@ fn of_stage(
         component: component.to_owned(),
         old,
         new,
-        place: place(stage, component, text),
+        place: place(stage, component, texts[1]),
     };
     left.map(difference).collect()
 }
@@ -186,18 +246,26 @@ fn names_stage(item: &str, stage: &StageName, component: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Whether a part of a stage says what the model `model` is.
-fn names_model(model: &str, stage: &StageName, component: &str, text: Option<Text<'_>>) -> bool {
+/// Whether a part of a stage says what the model `model` is, in either run; `None` if that cannot be known.
+fn names_model(model: &str, stage: &StageName, component: &str, texts: Texts<'_>) -> Option<bool> {
     if component.starts_with("settings.") {
-        return false;
+        return Some(false);
     }
     // A stage that is written in SQL names its models in its parts.
     if component.starts_with(&format!("model.{model}.")) {
-        return true;
+        return Some(true);
     }
-    let is_of_model = component.starts_with("model.") || component.contains(".model.");
-    let stage = text.and_then(|text| text.prepared.stages.get(stage));
-    is_of_model && stage.is_some_and(|stage| stage.models.contains(model))
+    if !component.starts_with("model.") && !component.contains(".model.") {
+        return Some(false);
+    }
+    let asks = |text: &Text<'_>| {
+        let stage = text.prepared.stages.get(stage);
+        stage.is_some_and(|stage| stage.models.contains(model))
+    };
+    if texts.iter().flatten().any(asks) {
+        return Some(true);
+    }
+    texts.iter().all(Option::is_some).then_some(false)
 }
 
 /// Where the candidate's pipeline says it.

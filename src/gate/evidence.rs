@@ -3,6 +3,7 @@
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{RunId, StageName};
 use proofmill_catalog::audit::entry::Ending;
+use proofmill_udfs::stats;
 use serde::{Deserialize, Serialize};
 
 /// What was found in two runs.
@@ -26,6 +27,16 @@ pub struct Evidence {
     /// The first stage of the candidate, in its order, whose table is another; `None` if none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<StageName>,
+}
+
+impl Evidence {
+    /// In what it contradicts itself, if it does: no runs give such numbers.
+    pub fn contradiction(&self) -> Option<String> {
+        let of = |(at, metric): (usize, &MetricEvidence)| {
+            Some(format!("metric {}: {}", at + 1, metric.contradiction()?))
+        };
+        self.metrics.iter().enumerate().find_map(of)
+    }
 }
 
 /// A run that took part.
@@ -86,6 +97,21 @@ pub struct MetricEvidence {
 }
 
 impl MetricEvidence {
+    fn contradiction(&self) -> Option<String> {
+        if self.values.iter().flatten().any(|value| !value.is_finite()) {
+            return Some("a value is no number".to_owned());
+        }
+        if self.noise.is_some_and(|noise| !(noise.floor >= 0.0 && noise.floor.is_finite())) {
+            return Some("the spread of earlier runs is no number".to_owned());
+        }
+        match &self.found {
+            MetricFound::Incomparable { .. } => None,
+            MetricFound::Equal { questions, answered } => (answered > questions)
+                .then(|| format!("{answered} of {questions} questions were answered")),
+            MetricFound::Paired(paired) => paired.contradiction(),
+        }
+    }
+
     /// Of runs that are not compared.
     pub fn none() -> Self {
         let reason = "one of the runs has no numbers".to_owned();
@@ -152,6 +178,31 @@ pub struct PairedQuestions {
     pub unanswered: Unanswered,
 }
 
+impl PairedQuestions {
+    fn contradiction(&self) -> Option<String> {
+        for counts in [&self.answered, &self.worst] {
+            if let Some(why) = counts.contradiction(self.binary) {
+                return Some(why);
+            }
+        }
+        let (answered, worst) = (&self.answered, &self.worst);
+        let Unanswered { newly, no_longer, both } = self.unanswered;
+        let all =
+            [newly, no_longer, both].into_iter().try_fold(answered.questions, u64::checked_add);
+        if all.is_none() {
+            return Some("more questions than can be counted".to_owned());
+        }
+        if worst.questions != answered.questions.saturating_add(newly) {
+            return Some(format!(
+                "{} questions count if what is unanswered is lost: {} were answered, and {newly} no longer",
+                worst.questions, answered.questions
+            ));
+        }
+        (worst.clusters.is_none() && worst.worse < answered.worse)
+            .then(|| "fewer questions are worse if what is unanswered is lost".to_owned())
+    }
+}
+
 /// Questions without a value: excluded ones, and those whose rows failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -193,6 +244,37 @@ pub struct ClusterCounts {
 }
 
 impl Counts {
+    fn contradiction(&self, is_binary: bool) -> Option<String> {
+        let (units, worse, better) = self.units();
+        let fits = |all: u64, worse: u64, better: u64| {
+            worse.checked_add(better).is_some_and(|discordant| discordant <= all)
+        };
+        let changed = |all, worse, better| format!("{worse} worse and {better} better of {all}");
+        if !fits(self.questions, self.worse, self.better) {
+            return Some(changed(self.questions, self.worse, self.better));
+        }
+        if !fits(units, worse, better) || units > self.questions {
+            return Some(changed(units, worse, better));
+        }
+        if let Some(clusters) = &self.clusters
+            && (clusters.largest > self.questions
+                || (clusters.largest == 0) != (self.questions == 0))
+        {
+            return Some(format!("a cluster of {}", clusters.largest));
+        }
+        if !self.drop.is_finite() || self.se.is_some_and(|se| !(se > 0.0 && se.is_finite())) {
+            return Some("a drop or its error is no number".to_owned());
+        }
+        let share = (self.worse as f64 - self.better as f64) / self.questions.max(1) as f64;
+        (is_binary && (self.drop - share).abs() > stats::ROUNDING).then(|| {
+            format!(
+                "{} of a drop of {}",
+                changed(self.questions, self.worse, self.better),
+                self.drop
+            )
+        })
+    }
+
     /// The independent units, with those that are worse and better: questions, or clusters of them.
     pub fn units(&self) -> (u64, u64, u64) {
         match &self.clusters {

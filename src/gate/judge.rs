@@ -141,6 +141,8 @@ pub fn judge(gate: &Gate, evidence: &Evidence) -> Result<GateJudgement, stats::S
             MetricFound::Incomparable { .. } => {
                 MetricJudgement { word: VerdictWord::NotComparable, ..open() }
             }
+            // Two nights that answered nothing are equal, and say nothing.
+            MetricFound::Equal { answered: 0, .. } => open(),
             MetricFound::Equal { .. } => MetricJudgement { word: VerdictWord::Pass, ..open() },
             MetricFound::Paired(paired) => {
                 let judged = MetricJudgement { p, p_holm, ..open() };
@@ -235,7 +237,8 @@ fn of_paired(
     let rate = if units == 0 { 0.0 } else { discordant as f64 / units as f64 };
     // The level that each metric has at least after Holm's correction.
     let level = gate.level / gate.metrics.len() as f64;
-    if paired.bounded && rate > 0.0 {
+    // Of other values, and of clusters, how much a discordant one loses is not known.
+    if paired.binary && counts.clusters.is_none() && rate > 0.0 {
         let effect = metric.min_effect;
         judged.smallest_found = stats::smallest_found(units, rate, level, effect, POWER);
         let power = |drop| stats::drop_power(units, rate, drop, level, effect);
@@ -258,7 +261,7 @@ fn of_paired(
             false => Shortfall::MayBeChance { questions: to_find(counts, rate, level) },
         });
     } else {
-        let questions = to_exclude(paired, metric.min_effect, rate, alpha);
+        let questions = to_exclude(paired, metric.min_effect, alpha);
         judged.shortfall = Some(Shortfall::NotExcluded { questions });
     }
     Ok(judged)
@@ -273,16 +276,25 @@ fn to_find(counts: &Counts, rate: f64, level: f64) -> Option<u64> {
     Some((needed.from_which_on as f64 / rate * size).ceil() as u64)
 }
 
-/// About how many questions would exclude a drop, if there is none; `None` if that is not known.
-fn to_exclude(paired: &PairedQuestions, effect: f64, rate: f64, alpha: f64) -> Option<u64> {
+/// About how many questions would exclude a drop, if the true one is what was measured; `None` if that is not known, or more questions
+/// would not help.
+fn to_exclude(paired: &PairedQuestions, effect: f64, alpha: f64) -> Option<u64> {
     let counts = &paired.worst;
-    match counts.se.filter(|_| !paired.binary || counts.clusters.is_some()) {
+    let (units, worse, better) = counts.units();
+    let rate = (worse + better) as f64 / units as f64;
+    // What is to be excluded beyond what was measured, where what has no answer counts as lost.
+    let effect = effect - counts.drop.max(0.0);
+    if effect <= 0.0 {
+        return None;
+    }
+    let needed = match counts.se.filter(|_| !paired.binary || counts.clusters.is_some()) {
         Some(se) => Some(stats::questions_to_exclude_of_mean(effect, se, counts.questions, alpha)),
         None if paired.bounded && effect < 1.0 => {
             Some(stats::questions_to_exclude(effect, rate, alpha))
         }
         None => None,
-    }
+    };
+    needed.filter(|needed| *needed > counts.questions)
 }
 
 /// Whether a drop of `min_effect` is excluded, even if every question that only the baseline answered was lost.
@@ -302,7 +314,7 @@ impl Excluded {
         let (units, worse, better) = counts.units();
         if paired.binary && counts.clusters.is_none() {
             if min_effect >= 1.0 {
-                return Ok(Self { is_excluded: true, p: None, bound: None });
+                return Ok(Self { is_excluded: false, p: None, bound: None });
             }
             let p = stats::drop_excluded_p(worse, better, units, min_effect)?;
             let bound = stats::drop_bound(worse, better, units, alpha)?;

@@ -95,6 +95,40 @@ fn several_metrics_are_corrected_and_the_worst_counts() {
 }
 
 #[test]
+fn runs_that_answered_nothing_are_equal_and_say_nothing() {
+    let silent = MetricFound::Equal { questions: 100, answered: 0 };
+    assert_eq!(judged(vec![silent]).word, VerdictWord::CannotTell);
+}
+
+#[test]
+fn more_questions_are_named_only_where_they_would_help() {
+    let of = |found: MetricFound| judged(vec![found]).metrics.remove(0).shortfall;
+    // A drop of .085 was measured: .05 less than .1 takes more than the 200 that were asked, and what was lost counts.
+    let mut gate = gate(1);
+    gate.metrics[0].min_effect = 0.1;
+    let judged = judge(&gate, &evidence(vec![paired(counts(200, 17, 0))])).unwrap();
+    let Some(Shortfall::NotExcluded { questions }) = judged.metrics[0].shortfall else { panic!() };
+    assert!(questions.is_some_and(|questions| questions > 1_000), "{questions:?}");
+    // So many are unanswered that no number of questions excludes it.
+    let MetricFound::Paired(mut found) = paired(counts(133, 0, 0)) else { panic!() };
+    found.worst = counts(200, 67, 0);
+    found.unanswered.newly = 67;
+    assert_eq!(of(MetricFound::Paired(found)), Some(Shortfall::NotExcluded { questions: None }));
+}
+
+#[test]
+fn power_is_that_of_rates_and_a_large_drop_is_found() {
+    let mut gate = gate(1);
+    gate.metrics[0].detect = Some(0.2);
+    let rates = judge(&gate, &evidence(vec![paired(counts(200, 3, 3))])).unwrap();
+    assert!(rates.metrics[0].power.unwrap() > 0.99, "{rates:?}");
+    let MetricFound::Paired(mut found) = paired(counts(200, 100, 100)) else { panic!() };
+    found.binary = false;
+    let values = judge(&gate, &evidence(vec![MetricFound::Paired(found)])).unwrap();
+    assert_eq!((values.metrics[0].power, values.metrics[0].smallest_found), (None, None));
+}
+
+#[test]
 fn runs_without_numbers_have_no_verdict() {
     let mut found = evidence(vec![MetricFound::Equal { questions: 5, answered: 5 }]);
     for how in [None, Some(Ending::Failed), Some(Ending::Stopped)] {

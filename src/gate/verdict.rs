@@ -14,6 +14,12 @@ pub const VERDICT_VERSION: u32 = 1;
 /// By how much a number may differ that was derived again, relative to itself: libraries of other machines round otherwise.
 const TOLERANCE: f64 = 1e-6;
 
+/// The version of a verdict, whatever else it has.
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
+}
+
 /// A verdict with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,9 +38,13 @@ impl GateVerdict {
     ///
     /// If the evidence contradicts itself.
     pub fn of(gate: Gate, evidence: Evidence) -> Result<Self> {
-        let judgement = judge(&gate, &evidence).map_err(|error| {
-            Error::new(ErrorKind::Usage, format!("the evidence contradicts itself: {error}"))
-        })?;
+        let refused = |why: String| {
+            Error::new(ErrorKind::Usage, format!("the evidence contradicts itself: {why}"))
+        };
+        if let Some(why) = evidence.contradiction() {
+            return Err(refused(why));
+        }
+        let judgement = judge(&gate, &evidence).map_err(|error| refused(error.to_string()))?;
         Ok(Self { v: VERDICT_VERSION, gate, evidence, judgement })
     }
 
@@ -58,14 +68,17 @@ impl GateVerdict {
     /// If they are none of this version, or its evidence does not entail it.
     pub fn checked(bytes: &[u8]) -> Result<Self> {
         let refused = |message: String| Error::new(ErrorKind::Usage, message);
-        let read: Self = serde_json::from_slice(bytes)
-            .map_err(|error| refused(format!("this is no verdict: {error}")))?;
-        if read.v != VERDICT_VERSION {
-            let message = format!(
-                "the verdict has version {}, and this program reads {VERDICT_VERSION}",
-                read.v
-            );
+        let wrong = |error: serde_json::Error| refused(format!("this is no verdict: {error}"));
+        // A newer version may have more in it.
+        let Version { v } = serde_json::from_slice(bytes).map_err(wrong)?;
+        if v != VERDICT_VERSION {
+            let message =
+                format!("the verdict has version {v}, and this program reads {VERDICT_VERSION}");
             return Err(refused(message));
+        }
+        let read: Self = serde_json::from_slice(bytes).map_err(wrong)?;
+        if let Some(why) = read.gate.fault() {
+            return Err(refused(format!("the gate of the verdict is none: {why}")));
         }
         if read.evidence.metrics.len() != read.gate.metrics.len() {
             let message =

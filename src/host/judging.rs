@@ -9,9 +9,10 @@ use proofmill_base::suggest;
 use proofmill_catalog::audit::channels;
 use proofmill_catalog::audit::entry::{Channels, Ending, Judged, VerdictWord};
 use proofmill_catalog::summary::{RunSummary, list};
-use proofmill_pipeline::gate::{Gate, GatedMetric};
+use proofmill_pipeline::gate::{Gate, GatePlace, GatedMetric};
+use proofmill_pipeline::project::plain;
 use proofmill_pipeline::role::KindRole;
-use proofmill_store::{ReportedModel, SourceRef, Store, keep_sources, writer_name};
+use proofmill_store::{ReportedModel, SourceRef, Store, keep_sources, read_source, writer_name};
 
 use crate::diff::gated::{Gated, NoEvidence};
 use crate::diff::measured::metric_names;
@@ -24,7 +25,7 @@ use crate::gate::verdict::{GateVerdict, named};
 use crate::host::Host;
 use crate::host::kept::KeptPipeline;
 use crate::session::Engine;
-use crate::stages::load::Loaded;
+use crate::stages::load::{LIMIT, Loaded};
 use crate::stages::stored_tables::PinnedTables;
 use crate::system::metrics::{MetricPoint, measured};
 
@@ -38,10 +39,10 @@ pub struct Entered {
     pub channels: Channels,
 }
 
-/// A metric of a gate that no run has, by its number, with what helps.
+/// A part of a gate that no run has, with what helps.
 #[derive(Debug)]
-pub struct WrongMetric {
-    pub metric: usize,
+pub struct WrongGate {
+    pub place: GatePlace,
     pub message: String,
     pub help: Option<String>,
 }
@@ -49,12 +50,12 @@ pub struct WrongMetric {
 /// Why there is no verdict.
 #[derive(Debug)]
 pub enum NoVerdict {
-    WrongMetric(WrongMetric),
+    WrongGate(WrongGate),
     Failed(Error),
 }
 
 /// The first metric of a gate that a pipeline will not have.
-pub fn unknown_metric(gate: &Gate, loaded: &Loaded) -> Option<WrongMetric> {
+pub fn unknown_metric(gate: &Gate, loaded: &Loaded) -> Option<WrongGate> {
     let prepared = loaded.prepared.as_ref()?;
     let of_stage = |metric: &GatedMetric| {
         let stage = prepared.stages.get(&metric.stage)?;
@@ -62,7 +63,10 @@ pub fn unknown_metric(gate: &Gate, loaded: &Loaded) -> Option<WrongMetric> {
         is_measure.then(|| metric_names(stage.components.map()))
     };
     gate.metrics.iter().enumerate().find_map(|(at, metric)| {
-        let wrong = |message, help| WrongMetric { metric: at, message, help };
+        let wrong = |message, help| {
+            let place = GatePlace::Metric(at);
+            WrongGate { place, message, help }
+        };
         match of_stage(metric) {
             None => {
                 let message = format!("the pipeline has no `measure` called `{}`", metric.stage);
@@ -97,6 +101,9 @@ impl Host {
         candidate: &RunSummary,
         store: &Store,
     ) -> Result<Entered, NoVerdict> {
+        for run in baseline.iter().copied().chain([candidate]) {
+            refuse_trial(run)?;
+        }
         let pipeline: PipelineName = candidate.pipeline.parse().map_err(|error| {
             Error::new(ErrorKind::Store, format!("run {}: {error}", candidate.run))
         })?;
@@ -105,6 +112,10 @@ impl Host {
         let bytes = verdict.bytes()?;
         let stored = named(&bytes);
         keep_sources(store, vec![Bytes::from(bytes)]).await?;
+        // The same verdict may have been there before, and damaged: no channel moves by one that cannot be read.
+        read_source(store, &stored).await.map_err(|error| {
+            Error::from(error).with_hint("delete it, or restore it from a backup, and judge again")
+        })?;
         let entry = Judged {
             gate: gate.name.clone(),
             pipeline,
@@ -153,8 +164,12 @@ impl Host {
             let mut found = match gated.of(metric).await {
                 Ok(found) => found,
                 Err(NoEvidence::Unknown(message, help)) => {
-                    let wrong = WrongMetric { metric: at, message, help };
-                    return Err(NoVerdict::WrongMetric(wrong));
+                    let place = GatePlace::Metric(at);
+                    return Err(NoVerdict::WrongGate(WrongGate { place, message, help }));
+                }
+                Err(NoEvidence::TooLarge(message, help)) => {
+                    let (place, help) = (GatePlace::MinEffect(at), Some(help));
+                    return Err(NoVerdict::WrongGate(WrongGate { place, message, help }));
                 }
                 Err(NoEvidence::Failed(error)) => return Err(error.into()),
             };
@@ -171,9 +186,12 @@ impl Host {
         let mut others = found.filter(|stage| stage.state != StageState::Same);
         evidence.first_difference = others.next().map(|stage| stage.stage);
         if gate.limits_differences() {
-            let loaded = self.kept_candidate(candidate, &engine, store).await;
-            let text = loaded.as_ref().and_then(text_of);
-            evidence.differences = vary::of_runs(gate, sides, text);
+            let loaded = [
+                self.kept(sides[0], &engine, store).await,
+                self.kept(sides[1], &engine, store).await,
+            ];
+            let texts = [&loaded[0], &loaded[1]].map(|it| it.as_ref().and_then(text_of));
+            evidence.differences = vary::of_runs(gate, sides, texts).map_err(unknown_item)?;
         }
         Ok(evidence)
     }
@@ -182,41 +200,65 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// If the records of the run cannot be read.
+    /// If the records of the run cannot be read, or the gate lists something that neither has.
     pub async fn differences(
         &self,
         gate: &Gate,
         baseline: &RunSummary,
         loaded: &Loaded,
         store: &Store,
-    ) -> Result<Vec<Difference>> {
+    ) -> Result<Vec<Difference>, NoVerdict> {
         match text_of(loaded).filter(|_| gate.limits_differences()) {
             Some(text) => {
                 let side = Side::open(baseline.clone(), store).await?;
-                Ok(vary::of_text(gate, &side, text))
+                let before = self.kept(&side, &loaded.engine, store).await;
+                let before = before.as_ref().and_then(text_of);
+                vary::of_text(gate, &side, before, text).map_err(unknown_item)
             }
             None => Ok(Vec::new()),
         }
     }
 
-    /// The pipeline of a run, if it can still be prepared: what it reads may be gone.
-    async fn kept_candidate(
-        &self,
-        run: &RunSummary,
-        engine: &Arc<Engine>,
-        store: &Store,
-    ) -> Option<Loaded> {
-        let kept = KeptPipeline::of(run, store).await.ok()?;
-        let (draft, texts) = (kept.draft().ok()?, kept.texts);
-        let (loaded, _) =
-            self.load_kept(draft, texts, PinnedTables::new(), engine, store).await.ok()?;
-        Some(loaded)
+    /// The pipeline of a run, over the tables that it read, if it can still be prepared: code of programs may be gone.
+    async fn kept(&self, side: &Side, engine: &Arc<Engine>, store: &Store) -> Option<Loaded> {
+        let kept = KeptPipeline::of(&side.run, store).await.ok()?;
+        let draft = kept.draft().ok()?;
+        let outside = draft.outside().filter_map(|(name, _)| {
+            let (_, found) = side.stages.get(name)?;
+            Some((name.clone(), Arc::clone(&found.record)))
+        });
+        let pinned: PinnedTables = outside.collect();
+        let (loaded, _) = self.load_kept(draft, kept.texts, pinned, engine, store).await.ok()?;
+        let prepared = loaded.prepared.as_ref()?;
+        // A stage that cannot be prepared is missing: which models it asks is unknown.
+        let is_whole = side.stages.keys().all(|name| prepared.stages.contains_key(name));
+        is_whole.then_some(loaded)
     }
+}
+
+fn unknown_item((place, message): (GatePlace, String)) -> NoVerdict {
+    NoVerdict::WrongGate(WrongGate { place, message, help: None })
 }
 
 fn text_of(loaded: &Loaded) -> Option<Text<'_>> {
     let prepared = loaded.prepared.as_ref()?;
     Some(Text { prepared, sources: &loaded.sources })
+}
+
+/// An error for a run that read only a part of its sources: its numbers are those of no evaluation.
+///
+/// # Errors
+///
+/// If it is one.
+pub fn refuse_trial(run: &RunSummary) -> Result<()> {
+    let Some(rows) = run.params.get(LIMIT) else { return Ok(()) };
+    let message = format!(
+        "run {} is a trial: of each source it read {} rows at most (`{LIMIT}`)",
+        run.run,
+        plain(rows)
+    );
+    Err(Error::new(ErrorKind::Usage, message)
+        .with_hint("name another run: `proofmill runs` lists runs"))
 }
 
 fn judged_run(run: &RunSummary) -> JudgedRun {
@@ -268,7 +310,9 @@ async fn noise(
     candidate: &RunSummary,
     store: &Store,
 ) -> Result<Option<Noise>> {
-    let before = |run: &RunSummary| run.is_good() && run.run < candidate.run;
+    let before = |run: &RunSummary| {
+        run.is_good() && run.run < candidate.run && !run.params.contains_key(LIMIT)
+    };
     let limit = usize::try_from(runs).unwrap_or(usize::MAX);
     let listed = list(store, limit, Some(&candidate.pipeline), before).await?;
     let values = listed.runs.iter().filter_map(|(_, run)| value(run.as_ref().ok()?, metric));

@@ -69,7 +69,7 @@ pub enum GateKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MetricFile {
-    /// `STAGE.METRIC` of a `measure`.
+    /// `STAGE.METRIC` of a `measure`; `STAGE..METRIC` for a metric with a point in its name.
     pub metric: String,
     /// The group, for a `measure` with `by`: its columns with their values.
     #[serde(default, rename = "where")]
@@ -155,6 +155,28 @@ impl Gate {
     pub fn limits_differences(&self) -> bool {
         self.vary.is_some() || !self.same.is_empty()
     }
+
+    /// What no gate file could say, if some of it is so: of a gate that does not come from one.
+    pub fn fault(&self) -> Option<String> {
+        if !is_level(self.level) {
+            return Some(format!("a level of {}", self.level));
+        }
+        if !is_confidence(self.confidence) {
+            return Some(format!("a confidence of {}", self.confidence));
+        }
+        if self.answered.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Some("`answered` is no share".to_owned());
+        }
+        let wrong = self.metrics.iter().find(|metric| {
+            metric.metric.is_empty()
+                || !is_effect(metric.min_effect)
+                || metric.detect.is_some_and(|detect| !is_effect(detect))
+        });
+        match wrong {
+            Some(metric) => Some(format!("metric `{}.{}`", metric.stage, metric.metric)),
+            None => self.metrics.is_empty().then(|| "it has no metric".to_owned()),
+        }
+    }
 }
 
 /// A metric that must not drop.
@@ -171,6 +193,15 @@ pub struct GatedMetric {
     pub detect: Option<f64>,
 }
 
+/// A part of a gate file that runs may not have, by its number in its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatePlace {
+    Metric(usize),
+    MinEffect(usize),
+    Vary(usize),
+    Same(usize),
+}
+
 /// The JSON Schema of gate files, for editors.
 pub fn schema() -> serde_json::Value {
     kind_file::schema::<GateFile>()
@@ -181,16 +212,28 @@ pub fn schema() -> serde_json::Value {
 pub struct GateText(KindFile<GateFile>);
 
 impl GateText {
-    /// The file, and the line of a metric, by its number.
-    pub fn line_of(&self, metric: usize) -> (&str, usize) {
-        let node = self.0.node.at(&["metrics", &metric.to_string()]);
+    /// The file, and the line of a metric, by its number; of the name of the gate where there is none.
+    pub fn line_of(&self, metric: Option<usize>) -> (&str, usize) {
+        let node = match metric {
+            Some(metric) => self.0.node.at(&["metrics", &metric.to_string()]),
+            None => self.0.node.at(&["name"]),
+        };
         let (line, _) = self.0.sources.position(node.span);
         (&self.0.sources.get(node.span.source).name, line)
     }
 
-    /// A metric, by its number, that no run has.
-    pub fn wrong_metric(self, metric: usize, message: String, help: Option<&str>) -> Refused {
-        let wrong = self.0.wrong(&["metrics", &metric.to_string(), "metric"], message, help);
+    /// What is wrong with a part of the file, as only runs tell.
+    pub fn wrong(self, place: GatePlace, message: String, help: Option<&str>) -> Refused {
+        let wrong = match place {
+            GatePlace::Metric(at) => {
+                self.0.wrong(&["metrics", &at.to_string(), "metric"], message, help)
+            }
+            GatePlace::MinEffect(at) => {
+                self.0.wrong(&["metrics", &at.to_string(), "min_effect"], message, help)
+            }
+            GatePlace::Vary(at) => self.0.wrong(&["vary", &at.to_string()], message, help),
+            GatePlace::Same(at) => self.0.wrong(&["same", &at.to_string()], message, help),
+        };
         (vec![wrong], self.0.sources)
     }
 }
@@ -229,8 +272,7 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
         }
         None => None,
     };
-    let is_share = |share: f64| share > 0.0 && share < 1.0;
-    if !is_share(file.confidence) || file.confidence < 0.5 {
+    if !is_confidence(file.confidence) {
         let message = format!("`{}` is not a confidence", file.confidence);
         wrong(&["confidence"], message, Some("a number from 0.5 to below 1: `0.95`"));
     }
@@ -257,15 +299,13 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
     for (at, metric) in file.metrics.iter().enumerate() {
         let at = at.to_string();
         let place = |key| ["metrics", &at, key];
-        let named = metric.metric.rsplit_once('.').and_then(|(stage, name)| {
-            Some((stage.parse::<StageName>().ok()?, name.to_owned())).filter(|it| !it.1.is_empty())
-        });
+        let named = named(&metric.metric);
         if named.is_none() {
             let message = format!("`{}` is not a metric of a stage", metric.metric);
             wrong(&place("metric"), message, Some("write `STAGE.METRIC`: `scores.accuracy`"));
         }
         for (key, value) in [("min_effect", Some(metric.min_effect)), ("detect", metric.detect)] {
-            if value.is_some_and(|value| !(value > 0.0 && value.is_finite())) {
+            if value.is_some_and(|value| !is_effect(value)) {
                 let help = "a drop, in units of the metric: `0.02` are two points of accuracy";
                 wrong(&place(key), "expected a number above 0".to_owned(), Some(help));
             }
@@ -304,6 +344,29 @@ fn checked(read: &KindFile<GateFile>, out: &mut Vec<Diagnostic>) -> Option<Gate>
     })
 }
 
+fn is_level(level: f64) -> bool {
+    level > 0.0 && level <= LEVEL_MAX
+}
+
+fn is_confidence(confidence: f64) -> bool {
+    (0.5..1.0).contains(&confidence)
+}
+
+fn is_effect(effect: f64) -> bool {
+    effect > 0.0 && effect.is_finite()
+}
+
+/// The stage and the metric that `STAGE.METRIC` names. A stage of a group has a point in its name, and a metric may have one: the last that
+/// follows a name of a stage parts them, unless the text says otherwise with two.
+fn named(text: &str) -> Option<(StageName, String)> {
+    let parted = match text.split_once("..") {
+        Some(parted) => Some(parted),
+        None => text.rsplit_once('.'),
+    };
+    let (stage, name) = parted?;
+    Some((stage.parse().ok()?, name.to_owned())).filter(|(_, name)| !name.is_empty())
+}
+
 /// What is wrong with a value: its key, the message, and what helps.
 type Wrong = (&'static str, String, Option<&'static str>);
 
@@ -323,9 +386,17 @@ fn level(file: &GateFile) -> Result<f64, Wrong> {
             let runs = rate("runs", file.runs.as_deref().unwrap_or(DAILY))?;
             ("false_alarms", rate("false_alarms", alarms)? / runs)
         }
+        (_, None) if file.runs.is_some() => {
+            let help = "`false_alarms: 1 per year` with it sets the chance of each comparison";
+            return Err((
+                "runs",
+                "`runs` means nothing without `false_alarms`".to_owned(),
+                Some(help),
+            ));
+        }
         (alpha, None) => ("alpha", alpha.unwrap_or(ALPHA_DEFAULT)),
     };
-    match level > 0.0 && level <= LEVEL_MAX {
+    match is_level(level) {
         true => Ok(level),
         false => {
             let message =

@@ -8,11 +8,12 @@ use serde_json::{Map, Value as Json};
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
-use crate::node::Node;
+use crate::node::{Node, Value};
 use crate::settings::Reference;
-use crate::source::Sources;
+use crate::source::{Sources, Span};
 use crate::validate::Validator;
 use crate::{text, yaml};
+use proofmill_base::styled::printable;
 
 /// A file that fits its schema.
 #[derive(Debug)]
@@ -60,12 +61,33 @@ pub fn parse<T: JsonSchema + DeserializeOwned>(
     match serde_json::from_value(node.to_json()) {
         Ok(file) => Ok(KindFile { file, node, sources }),
         Err(error) => {
-            // What a schema does not say of other keys: which kind of file this is.
-            let span = node.at(&["kind"]).span;
-            let diagnostic = Diagnostic::error(Code::WrongValue, span, "kind", error.to_string());
+            // What a schema does not say: names of a closed set, and of other keys which kind of file this is.
+            let said = error.to_string();
+            let value = said.strip_prefix("unknown variant `").and_then(|it| it.split('`').next());
+            let found = value.and_then(|value| holder(&node, value));
+            let (path, span) =
+                found.unwrap_or_else(|| ("kind".to_owned(), node.at(&["kind"]).span));
+            let diagnostic = Diagnostic::error(
+                Code::WrongValue,
+                span,
+                path,
+                printable(&error.to_string(), true),
+            );
             Err((vec![diagnostic], sources))
         }
     }
+}
+
+/// The key and the place of a value: the first that is written so.
+fn holder(node: &Node, value: &str) -> Option<(String, Span)> {
+    let in_list = |node: &Node| match &node.value {
+        Value::Seq(items) => items.iter().find_map(|item| holder(item, value)),
+        _ => None,
+    };
+    node.entries().iter().find_map(|(key, node)| match node.as_str() == Some(value) {
+        true => Some((key.name.clone(), node.span)),
+        false => holder(node, value).or_else(|| in_list(node)),
+    })
 }
 
 impl<T> KindFile<T> {
@@ -74,6 +96,8 @@ impl<T> KindFile<T> {
         let span = self.node.at(path).span;
         let steps = path.iter().map(|step| (*step).to_owned()).collect();
         let path = Reference { steps, stage: String::new() }.path();
+        // A value that is quoted makes no line of its own.
+        let message = printable(&message, true);
         let diagnostic = Diagnostic::error(Code::WrongValue, span, path, message);
         diagnostic.with_help(help.map(str::to_owned))
     }

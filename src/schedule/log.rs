@@ -68,6 +68,17 @@ pub enum ScheduleLogError {
     Calendar { name: PipelineName, reason: CalendarError },
 }
 
+impl ScheduleLogError {
+    /// Whether the log was changed after it was written, and not the store or its connection at fault.
+    pub fn is_broken(&self) -> bool {
+        match self {
+            Self::Broken { .. } => true,
+            Self::Store(error) => error.is_broken_record(),
+            Self::Contended(_) | Self::Calendar { .. } => false,
+        }
+    }
+}
+
 impl From<ScheduleLogError> for Error {
     fn from(error: ScheduleLogError) -> Self {
         match error {

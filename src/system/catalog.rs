@@ -288,10 +288,19 @@ async fn nights(store: &Store) -> Result<Vec<Vec<Cell>>> {
     let mut rows = Vec::new();
     for name in names(store).await? {
         let is_end = |event: &ScheduleEvent| matches!(event, ScheduleEvent::Ended { .. });
-        let ends = ScheduleLog::of(store, &name)
-            .latest(usize::MAX, |entry| is_end(&entry.event))
-            .await
-            .map_err(Error::from)?;
+        let log = ScheduleLog::of(store, &name);
+        let ends = match log.latest(usize::MAX, |entry| is_end(&entry.event)).await {
+            Ok(ends) => ends,
+            // One schedule that cannot be read hides no other.
+            Err(error) if error.is_broken() => {
+                let mut row = vec![Cell::text(&name), Cell::Null, Cell::Null, Cell::Null];
+                row.push(Cell::text(UNREADABLE));
+                row.resize_with(8, || Cell::Null);
+                rows.push(row);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         for entry in ends {
             let ScheduleEvent::Ended { run, how, verdict, requests } = &entry.event else {
                 continue;

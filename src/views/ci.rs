@@ -10,6 +10,8 @@ use crate::views::verdict::{GateFinding, VerdictView};
 
 /// Characters of a summary: what GitHub takes of a comment, less what others put around it.
 const SUMMARY_CHARS_MAX: usize = 65_000;
+/// Characters around a text, at most: texts of verdicts have no long rows of backticks.
+const FENCE_CHARS_MAX: usize = 300;
 /// What a summary that is too long ends with.
 const CUT: &str = "\n\n(cut: the verdict in the store has the rest)\n";
 
@@ -37,14 +39,15 @@ pub fn junit(view: &VerdictView) -> String {
     out + "</testsuite>\n</testsuites>\n"
 }
 
-/// A line for each finding that is no pass, as GitHub's runner reads it. `line_of` is the file, and the line of a metric.
+/// A line for each finding that is no pass, as GitHub's runner reads it. `line_of` is the file, and the line of a metric; of what is about
+/// none, that of the name of the gate.
 pub fn annotations<'a>(
     view: &VerdictView,
-    line_of: impl Fn(usize) -> (&'a str, usize),
+    line_of: impl Fn(Option<usize>) -> (&'a str, usize),
 ) -> Vec<String> {
     let findings = view.findings().into_iter().filter(|it| it.word != VerdictWord::Pass);
     let line = |it: GateFinding| {
-        let (file, line) = line_of(it.metric.unwrap_or(0));
+        let (file, line) = line_of(it.metric);
         let level = if it.word == VerdictWord::CannotTell { "warning" } else { "error" };
         let title = property(&format!("{} {}: {}", view.gate(), it.name, it.word.word()));
         format!("::{level} file={},line={line},title={title}::{}", property(file), data(&it.text))
@@ -56,29 +59,54 @@ pub fn annotations<'a>(
 pub fn summary(view: &VerdictView) -> String {
     let mut out = String::new();
     for section in view.sections() {
-        match section {
+        let room = SUMMARY_CHARS_MAX - CUT.len() - out.chars().count();
+        let (block, is_cut) = match section {
+            // Nothing in a text means anything to Markdown.
             Section::Text(text) | Section::Drawn(text) => {
-                text.lines().for_each(|line| out += &format!("{}  \n", markdown::escaped(line)));
+                let (kept, is_cut) = first_lines(&text, room.saturating_sub(FENCE_CHARS_MAX));
+                (markdown::verbatim(&kept), is_cut)
             }
             Section::Table(Grid { header, rows, right, note, .. }) => {
-                out += &markdown::table(&header, &rows, &right);
-                note.iter().for_each(|note| out += &format!("\n{}\n", markdown::escaped(note)));
+                let note = note.iter().map(|note| format!("\n{}\n", markdown::escaped(note)));
+                let table = markdown::table(&header, &rows, &right) + &note.collect::<String>();
+                first_lines(&table, room.saturating_sub(FENCE_CHARS_MAX))
             }
             // A verdict has no others.
             Section::Heading(_)
             | Section::Plot(_)
             | Section::Picture { .. }
-            | Section::Fold { .. } => {}
+            | Section::Fold { .. } => continue,
+        };
+        out += &(block + "\n");
+        if is_cut {
+            return out + CUT;
         }
-        out.push('\n');
     }
-    if out.chars().count() <= SUMMARY_CHARS_MAX {
-        return out;
+    out
+}
+
+/// What stands in for the verdict where there is none, as JUnit and in Markdown.
+pub fn refused(gate: &str, why: &str) -> (String, String) {
+    let (name, text) = (xml(gate), xml(why));
+    let junit = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"1\">\n\
+         <testcase classname=\"{name}\" name=\"verdict\"><error type=\"none\" message=\"{text}\"/></testcase>\n</testsuite>\n</testsuites>\n"
+    );
+    (junit, markdown::verbatim(&format!("NO VERDICT of gate `{gate}`: {why}\n")))
+}
+
+/// The first lines of a text, as many as have room, and whether that is not all of them.
+fn first_lines(text: &str, room: usize) -> (String, bool) {
+    let (mut kept, mut left) = (String::new(), room);
+    for line in text.split_inclusive('\n') {
+        let chars = line.chars().count();
+        if chars > left {
+            return (kept, true);
+        }
+        left -= chars;
+        kept += line;
     }
-    let kept: String = out.chars().take(SUMMARY_CHARS_MAX - CUT.len()).collect();
-    // No line is left half: it could be half of an escape.
-    let whole = kept.rfind('\n').map_or("", |end| &kept[..end]);
-    format!("{whole}{CUT}")
+    (kept, false)
 }
 
 fn is_open(word: VerdictWord) -> bool {

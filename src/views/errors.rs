@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::report::units::{count, plural};
 use crate::run::bind::tables;
 use crate::session::Engine;
-use crate::stages::load::LIMIT;
+use crate::stages::load::{ASK, LIMIT};
 use crate::stages::tables::query::rows_of;
 use crate::stages::tables::rows::objects;
 use crate::views::section::{Grid, Section, View};
@@ -151,6 +151,7 @@ fn commands(
     let Some(origin) = &run.origin else { return BTreeMap::new() };
     let params = run.params.iter().map(|(name, value)| match name.as_str() {
         LIMIT => format!(" {LIMIT} {}", plain(value)),
+        ASK => format!(" {ASK} all"),
         name => format!(" --param {}", quoted(&format!("{name}={}", plain(value)))),
     });
     let params: String = params.collect();

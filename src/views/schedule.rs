@@ -8,7 +8,7 @@ use proofmill_schedule::calendar::{Calendar, Planned, Wall};
 use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::{ScheduleEntry, ScheduleLog};
 use proofmill_schedule::state::{Fired, Pause, ScheduleEvent, SkipReason, Skipped, Why};
-use proofmill_store::Store;
+use proofmill_store::{Life, Store, life};
 use serde::Serialize;
 
 use crate::report::units::{date_and_time, plural};
@@ -32,6 +32,8 @@ pub struct ScheduleStatus {
     /// Instants that wait for the open run to end.
     pub waiting: usize,
     pub open: Option<Fired>,
+    /// Whether the process of the open run is there; a tick resumes a run whose process is not.
+    pub is_alive: bool,
     pub last: Option<LastRun>,
     /// The last run that succeeded.
     pub last_good: Option<LastRun>,
@@ -85,6 +87,10 @@ impl ScheduleStatus {
         let is_good =
             |it: &ScheduleEvent| matches!(it, ScheduleEvent::Ended { how: Ending::Succeeded, .. });
         let good = log.latest(1, |it| is_good(&it.event) && is_new(it)).await?;
+        let is_alive = match &state.open {
+            Some(open) => life(store, &open.run).await? != Life::Dead,
+            None => false,
+        };
         Ok(Self {
             name: name.clone(),
             pipeline: schedule.map(|it| it.pipeline.clone()).unwrap_or_default(),
@@ -93,6 +99,7 @@ impl ScheduleStatus {
             next: next.map(|next| next.instant).filter(|_| state.paused.is_none()),
             waiting: state.waiting.len(),
             open: state.open.clone(),
+            is_alive,
             last: ends.first().and_then(LastRun::of),
             last_good: good.first().and_then(LastRun::of),
             paused: state.paused.clone(),
@@ -114,7 +121,8 @@ impl View for StatusView {
         let row = |it: &ScheduleStatus| {
             let last = it.last.as_ref();
             let how = match (&it.open, last) {
-                (Some(_), _) => "running".to_owned(),
+                (Some(_), _) if it.is_alive => "running".to_owned(),
+                (Some(_), _) => "stopped, to be resumed".to_owned(),
                 (None, Some(last)) => how(last.how, last.verdict),
                 (None, None) => String::new(),
             };

@@ -2,6 +2,7 @@
 
 use proofmill_base::digest::Digest;
 use proofmill_base::secret;
+use proofmill_base::styled::printable;
 use proofmill_catalog::audit::entry::{Channels, VerdictWord};
 use proofmill_pipeline::gate::{Better, GatedMetric};
 use proofmill_store::SourceRef;
@@ -55,16 +56,10 @@ impl VerdictView {
         let mut lines: Vec<String> =
             judgement.broken.iter().map(|broken| self.condition(broken)).collect();
         let differences = evidence.differences.iter();
-        lines.extend(differences.clone().take(DIFFERENCES_MAX).map(|difference| {
-            let place = difference.place.as_deref().map(|place| format!("{place}: "));
-            let (stage, part) = (&difference.stage, &difference.component);
-            let place = place.unwrap_or_default();
-            format!("{place}`{stage}` differs in `{part}`{}", change(difference))
-        }));
-        lines.extend(evidence.reported.iter().map(|ReportedChange { model, before, now }| {
-            let named = |all: &[String]| all.join(", ");
-            format!("model `{model}` calls itself {}, and was {}", named(now), named(before))
-        }));
+        // The first of each is said with the condition that it breaks.
+        lines.extend(differences.take(DIFFERENCES_MAX).skip(1).map(difference));
+        let is_broken = judgement.broken.iter().any(|it| matches!(it, Broken::Reported { .. }));
+        lines.extend(evidence.reported.iter().skip(usize::from(is_broken)).map(reported));
         if evidence.requests == Some(0) {
             lines.push(NOTHING_SAID.to_owned());
         }
@@ -73,7 +68,8 @@ impl VerdictView {
             let said = reason(gate.confidence, metric, found, judged);
             lines.push(format!("{}: {said}", name(metric)));
         }
-        lines
+        // A text of a model or a question makes no line of its own.
+        lines.iter().map(|line| printable(line, true)).collect()
     }
 
     /// The name of the gate.
@@ -88,14 +84,14 @@ impl VerdictView {
             metric: broken.metric(),
             name: "condition".to_owned(),
             word: broken.word(),
-            text: self.condition(broken),
+            text: printable(&self.condition(broken), true),
         });
         let metrics = gate.metrics.iter().zip(&evidence.metrics).zip(&judgement.metrics);
         let metrics = metrics.enumerate().map(|(at, ((metric, found), judged))| GateFinding {
             metric: Some(at),
-            name: name(metric),
+            name: printable(&name(metric), true),
             word: judged.word,
-            text: reason(gate.confidence, metric, found, judged),
+            text: printable(&reason(gate.confidence, metric, found, judged), true),
         });
         metrics.chain(conditions).collect()
     }
@@ -115,10 +111,14 @@ impl VerdictView {
                 let run = evidence.baseline.as_ref().map(|baseline| baseline.run.to_string());
                 format!("the baseline, run {}, did not succeed", run.unwrap_or_default())
             }
-            Broken::Differs { count: 1 } => "1 difference that may not be".to_owned(),
-            Broken::Differs { count } => format!("{count} differences that may not be"),
-            Broken::Reported { count: 1 } => "a model behind an endpoint is another one".to_owned(),
-            Broken::Reported { count } => format!("{count} models behind endpoints are others"),
+            Broken::Differs { count } => {
+                let first = evidence.differences.first().map(difference).unwrap_or_default();
+                format!("{} that may not be: {first}", plural_of(*count, "difference"))
+            }
+            Broken::Reported { count } => {
+                let first = evidence.reported.first().map(reported).unwrap_or_default();
+                format!("{} behind endpoints changed: {first}", plural_of(*count, "model"))
+            }
             Broken::Answered { metric, share } => format!(
                 "{}: {} of the questions were answered, and {} have to be",
                 of(metric),
@@ -135,6 +135,16 @@ impl VerdictView {
             }
         }
     }
+}
+
+/// `a.yaml:3:5: `stage` differs in `part`: old, now new`.
+pub fn difference(it: &Difference) -> String {
+    let place = it.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
+    format!("{place}`{}` differs in `{}`{}", it.stage, it.component, change(it))
+}
+
+fn reported(ReportedChange { model, before, now }: &ReportedChange) -> String {
+    format!("model `{model}` calls itself {}, and was {}", now.join(", "), before.join(", "))
 }
 
 /// A part of a verdict.
@@ -236,8 +246,13 @@ fn reason(
 ) -> String {
     let paired = match &found.found {
         MetricFound::Incomparable { reason } => return reason.clone(),
-        MetricFound::Equal { questions, .. } => {
-            return format!("both runs measured the same table, {} questions", count(*questions));
+        MetricFound::Equal { answered: 0, .. } => {
+            return "cannot tell: both runs measured the same table, in which no question was answered"
+                .to_owned();
+        }
+        MetricFound::Equal { questions, answered } => {
+            let (answered, all) = (count(*answered), plural_of(*questions, "question"));
+            return format!("both runs measured the same table, {answered} of {all} answered");
         }
         MetricFound::Paired(paired) => paired,
     };
@@ -284,7 +299,7 @@ impl Shortfall {
         };
         match self {
             Self::TooFewDiscordant { discordant, needed } => format!(
-                "cannot tell: a {drop} of {measured}, and {discordant} discordant {unit} reject nothing; {needed} needed"
+                "cannot tell: a {drop} of {measured}, and with discordant {unit} as few as {discordant} it may be chance; {needed} needed"
             ),
             Self::MayBeChance { questions } => {
                 let about = about(*questions);
@@ -311,7 +326,7 @@ fn percent(share: f64) -> String {
 }
 
 /// `: old, now new`, without secrets.
-pub fn change(difference: &Difference) -> String {
+fn change(difference: &Difference) -> String {
     let shown = |value: &Option<String>| {
         value.as_deref().map_or("nothing".to_owned(), |value| {
             let value = secret::covered(value);

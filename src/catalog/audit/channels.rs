@@ -1,6 +1,8 @@
 //! Channels: names for runs of a pipeline, which gates and people move. Each move is an entry of the audit log that names all
 //! channels of its pipeline after it, so that the latest one tells them all.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use proofmill_base::ids::{ChannelName, PipelineName, RunId};
 use proofmill_store::{Store, Trigger};
@@ -52,37 +54,25 @@ pub struct Move {
 /// If the log is broken, or the store fails.
 pub async fn moves(store: &Store, pipeline: &PipelineName) -> Result<Vec<Move>, AuditLogError> {
     let mut left = channels(store, pipeline).await?;
+    let mut found: BTreeMap<ChannelName, Move> = BTreeMap::new();
     let mut backwards = AuditLog::of(store).backwards();
-    let mut all = Vec::new();
     while !left.is_empty() {
         let window = backwards.next().await?;
         if window.is_empty() {
             break;
         }
         for entry in window.iter().map(|stored| &stored.entry) {
-            let Some(run) = moves_to(&entry.event, pipeline) else { continue };
-            let is_baseline = matches!(entry.event, AuditEvent::Pinned { .. });
-            let moved = left.extract_if(.., |channel, at| {
-                at == run && (channel.as_str() == BASELINE) == is_baseline
-            });
-            let (at, event) = (entry.t_utc, &entry.event);
-            all.extend(moved.map(|(channel, run)| Move { channel, run, at, event: event.clone() }));
+            let Some(then) = of(&entry.event, pipeline) else { continue };
+            // The oldest entry since which the channel has been at its run is the one that moved it.
+            left.retain(|channel, run| then.get(channel) == Some(run));
+            for (channel, run) in &left {
+                let (at, event) = (entry.t_utc, entry.event.clone());
+                let moved = Move { channel: channel.clone(), run: run.clone(), at, event };
+                found.insert(channel.clone(), moved);
+            }
         }
     }
-    all.sort_by(|a, b| a.channel.cmp(&b.channel));
-    Ok(all)
-}
-
-/// The run that an event moves channels of a pipeline to.
-fn moves_to<'a>(event: &'a AuditEvent, wanted: &PipelineName) -> Option<&'a RunId> {
-    match event {
-        AuditEvent::Judged(judged) => {
-            let is_it = judged.pipeline == *wanted && judged.word == VerdictWord::Pass;
-            is_it.then_some(&judged.candidate)
-        }
-        AuditEvent::Pinned { pipeline, run, .. } => (pipeline == wanted).then_some(run),
-        _ => None,
-    }
+    Ok(found.into_values().collect())
 }
 
 /// The last verdict about a run; `None` if no gate judged it.

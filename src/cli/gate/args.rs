@@ -20,7 +20,7 @@ pub struct GateArgs {
     pub file: Option<PathBuf>,
     /// Derive a verdict again from its evidence, and refuse one that this does not entail: that of a file, for which
     /// no store is needed, or the last one about a run
-    #[arg(long, value_name = "VERDICT|RUN", conflicts_with_all = ["file", "baseline", "candidate", "bisect", "out", "junit", "summary", "annotations"])]
+    #[arg(long, value_name = "VERDICT|RUN", conflicts_with_all = ["file", "baseline", "candidate", "bisect", "out", "junit", "summary", "annotations", "params"])]
     pub check: Option<String>,
     /// Write the verdict with its evidence to this file, for `--check`
     #[arg(long, value_name = "VERDICT")]

@@ -2,6 +2,7 @@
 
 use crate::cli::environment::Environment;
 use crate::cli::gate::args::{ChannelAction, ChannelArgs, ChannelListArgs, PinArgs};
+use crate::host::judging::refuse_trial;
 use crate::views::channels::ChannelsView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::audit::channels::{self, Pin};
@@ -35,6 +36,7 @@ async fn pin(args: &PinArgs, environment: &Environment) -> Result<()> {
         let message = format!("run {} did not succeed: nothing can be compared with it", run.run);
         return Err(usage(message).with_hint("`proofmill runs` lists those that did"));
     }
+    refuse_trial(&run)?;
     let pipeline = run.pipeline.parse().map_err(|error| usage(format!("{error}")))?;
     let (owner, reason) = (args.owner.clone(), args.reason.clone());
     let pin = Pin { pipeline, run: run.run, owner, reason };

@@ -1,8 +1,9 @@
 //! `proofmill gate`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cli::args::Pipeline;
 use crate::cli::display::Display;
@@ -13,12 +14,12 @@ use crate::cli::output::to_file;
 use crate::cli::stop::on_signals;
 use crate::gate::evidence::Difference;
 use crate::host::RunStart;
-use crate::host::judging::{Entered, NoVerdict, WrongMetric, unknown_metric};
+use crate::host::judging::{Entered, NoVerdict, WrongGate, unknown_metric};
 use crate::run::planned::Choice;
 use crate::run::sources::Copies;
 use crate::stages::load::bytes_of;
-use crate::views::ci::{annotations, junit, summary as summary_of};
-use crate::views::verdict::{VerdictView, change};
+use crate::views::ci::{annotations, junit, refused, summary as summary_of};
+use crate::views::verdict::{VerdictView, difference};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::PipelineName;
 use proofmill_catalog::audit::entry::VerdictWord;
@@ -47,9 +48,14 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
     let missing = || Error::new(ErrorKind::Usage, "no gate file is named");
     let path = args.file.as_ref().ok_or_else(missing)?;
     let (gate, text) = read(path, environment)?;
+    open_files(args, path)?;
     let entered = match entered(args, &gate, environment).await {
         Ok(entered) => entered,
-        Err(error) => return Err(said(error, text, path, environment)?),
+        Err(error) => {
+            let error = said(error, text, path, environment)?;
+            without_verdict(args, &gate, &error)?;
+            return Err(error);
+        }
     };
     if let Some(out) = &args.out {
         to_file(out, &entered.verdict.bytes()?, false, STORED)?;
@@ -69,14 +75,56 @@ async fn judged(args: &GateArgs, environment: &Environment) -> Result<(PipelineN
     Ok((gate.name, view.word()))
 }
 
+/// Makes sure that what is to be written can be, before anything is entered or a channel moves.
+fn open_files(args: &GateArgs, gate: &Path) -> Result<()> {
+    let written = [&args.out, &args.junit, &args.summary];
+    let mut taken: Vec<PathBuf> = vec![gate.to_owned()];
+    taken.extend(args.candidate.iter().map(PathBuf::from));
+    for path in written.into_iter().flatten() {
+        let is_it = |other: &PathBuf| match (other.canonicalize(), path.canonicalize()) {
+            (Ok(other), Ok(path)) => other == path,
+            _ => other == path,
+        };
+        if taken.iter().any(is_it) {
+            let message = format!("`{}` is named twice", path.display());
+            return Err(Error::new(ErrorKind::Usage, message).with_hint("write to another file"));
+        }
+        taken.push(path.clone());
+        to_file(path, b"", true, "nothing was judged")?;
+    }
+    Ok(())
+}
+
+/// Writes for CI that there is no verdict: what an earlier one wrote there must not stand for it.
+fn without_verdict(args: &GateArgs, gate: &Gate, error: &Error) -> Result<()> {
+    let (junit, summary) = refused(gate.name.as_str(), &error.message);
+    if let Some(file) = &args.junit {
+        to_file(file, junit.as_bytes(), false, STORED)?;
+    }
+    if let Some(file) = &args.summary {
+        to_file(file, summary.as_bytes(), true, STORED)?;
+    }
+    Ok(())
+}
+
 /// Judges the candidate that is meant, after running it if it is a pipeline.
 async fn entered(
     args: &GateArgs,
     gate: &Gate,
     environment: &Environment,
 ) -> Result<Entered, NoVerdict> {
-    let store = environment.host.store().await?;
     let file = args.candidate.as_deref().filter(|candidate| is_file(candidate)).map(Path::new);
+    let store = match file {
+        Some(_) => environment.host.store().await?,
+        // Two runs that are there are compared.
+        None => environment.host.store_to_read().await?,
+    };
+    let (stop, display) = (CancellationToken::new(), Display::of(environment));
+    let watch = match file {
+        Some(_) => Some(on_signals(stop.clone(), display.eraser())?),
+        None => None,
+    };
+    let _watch = watch.map(AbortOnDropHandle::new);
     // What ran last may be another pipeline, and the baseline is named before the candidate runs.
     let default = if file.is_some() { LATEST } else { "latest~1" };
     let wanted = args.baseline.as_deref().or(gate.baseline.as_deref()).unwrap_or(default);
@@ -87,7 +135,10 @@ async fn entered(
         return Err(Error::new(ErrorKind::Usage, message).into());
     }
     let candidate = match file {
-        Some(file) => ran(file, args, gate, baseline.as_ref(), environment, &store).await?,
+        Some(file) => {
+            let (baseline, stop) = (baseline.as_ref(), stop.clone());
+            ran(file, args, gate, baseline, (&display, stop), environment, &store).await?
+        }
         None => {
             let of_baseline = baseline.as_ref().map(|run| run.pipeline.as_str());
             let pipeline = of_baseline.or(wanted.pipeline().map(PipelineName::as_str));
@@ -100,18 +151,28 @@ async fn entered(
             .with_hint("name another baseline: `proofmill runs` lists runs")
             .into());
     }
-    environment.host.judge(gate, baseline.as_ref(), &candidate, &store).await
+    let was_stopped = stop.is_cancelled();
+    let judged = environment.host.judge(gate, baseline.as_ref(), &candidate, &store);
+    tokio::select! {
+        entered = judged => entered,
+        () = stop.cancelled(), if !was_stopped => {
+            let message = format!("stopped before run {} was judged", candidate.run);
+            let command = format!("`proofmill gate BASELINE {} --file FILE` judges it", candidate.run);
+            Err(Error::new(ErrorKind::Interrupted, message).with_hint(command).into())
+        }
+    }
 }
 
 /// What keeps a gate from judging; a metric that no run has is shown at its place.
 fn said(error: NoVerdict, text: GateText, path: &Path, environment: &Environment) -> Result<Error> {
-    let WrongMetric { metric, message, help } = match error {
+    let WrongGate { place, message, help } = match error {
         NoVerdict::Failed(error) => return Ok(error),
-        NoVerdict::WrongMetric(wrong) => wrong,
+        NoVerdict::WrongGate(wrong) => wrong,
     };
-    let (wrong, sources) = text.wrong_metric(metric, message, help.as_deref());
+    let first = message.clone();
+    let (wrong, sources) = text.wrong(place, message, help.as_deref());
     environment.output.diagnostics(&wrong, &sources)?;
-    let message = format!("`{}` has errors; no run was judged", path.display());
+    let message = format!("`{}` has errors; no run was judged: {first}", path.display());
     Ok(Error::new(ErrorKind::Pipeline, message))
 }
 
@@ -164,19 +225,17 @@ async fn ran(
     args: &GateArgs,
     gate: &Gate,
     baseline: Option<&RunSummary>,
+    (display, stop): (&Display, CancellationToken),
     environment: &Environment,
     store: &Store,
 ) -> Result<RunSummary, NoVerdict> {
     let host = &environment.host;
-    let stop = CancellationToken::new();
-    let display = Display::of(environment);
-    let watch = on_signals(stop.clone(), display.eraser())?;
     let run = environment.next_run(store).await?;
     let engine = host.engine(store, &run)?;
     let pipeline = Pipeline::with(path, &args.params);
     let loaded = environment.load_from_store(&pipeline, &engine, store).await?;
     if let Some(wrong) = unknown_metric(gate, &loaded) {
-        return Err(NoVerdict::WrongMetric(wrong));
+        return Err(NoVerdict::WrongGate(wrong));
     }
     if let Some(baseline) = baseline {
         refuse(&host.differences(gate, baseline, &loaded, store).await?)?;
@@ -194,26 +253,21 @@ async fn ran(
     };
     let ended = host.run(start, store.clone(), display.observer(), stop);
     let ended = display.during(host.clock(), Box::pin(ended)).await;
-    watch.abort();
     if let Some(error) = ended?.result.error {
-        environment.output.remark(format!("run {run}: {error}"));
+        let hint = error.hint.iter().map(|hint| format!("\n  {hint}"));
+        environment.output.remark(format!("run {run}: {error}{}", hint.collect::<String>()));
     }
     Ok(summary(store, &run).await?)
 }
 
 /// Refuses a candidate that differs in what may not, before it runs.
 fn refuse(differences: &[Difference]) -> Result<()> {
-    let said = |difference: &Difference| {
-        let place = difference.place.as_deref().map(|place| format!("{place}: "));
-        let (stage, part) = (&difference.stage, &difference.component);
-        format!("{}`{stage}` differs in `{part}`{}", place.unwrap_or_default(), change(difference))
-    };
     let Some(first) = differences.first() else { return Ok(()) };
     let more = match differences.len() - 1 {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    let message = format!("{}{more}; nothing ran", said(first));
+    let message = format!("{}{more}; nothing ran", difference(first));
     Err(Error::new(ErrorKind::Pipeline, message)
         .with_hint("`vary` of the gate lists what may differ, and `same` what may not"))
 }

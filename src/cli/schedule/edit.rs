@@ -39,6 +39,9 @@ pub async fn apply(args: &ApplyArgs, environment: &Environment) -> Result<()> {
 
 /// Pauses a schedule.
 pub async fn pause(args: &PauseArgs, environment: &Environment) -> Result<()> {
+    if args.reason.trim().is_empty() {
+        return Err(Error::new(ErrorKind::Usage, "`--reason` is empty"));
+    }
     let now = environment.host.clock().now();
     let event = |state: &ScheduleState| match &state.paused {
         Some(_) => Ok(None),

@@ -47,8 +47,16 @@ pub async fn status(args: &StatusArgs, environment: &Environment) -> Result<()> 
     let store = environment.host.store_to_read().await?;
     let now = environment.host.clock().now();
     let mut all = Vec::new();
+    let mut broken = None;
     for name in named_or_all(&store, &args.names).await? {
-        all.push(ScheduleStatus::of(&store, &name, now).await?);
+        match ScheduleStatus::of(&store, &name, now).await {
+            Ok(status) => all.push(status),
+            // One schedule that cannot be read hides no other.
+            Err(error) => {
+                environment.output.remark(format!("schedule `{name}` cannot be read: {error}"));
+                broken = Some(error);
+            }
+        }
     }
     let max_age = args.max_age.and_then(|age| TimeDelta::try_seconds(i64::try_from(age).ok()?));
     let is_old = |status: &&ScheduleStatus| {
@@ -59,6 +67,9 @@ pub async fn status(args: &StatusArgs, environment: &Environment) -> Result<()> 
     let old: Vec<String> = all.iter().filter(is_old).map(|it| format!("`{}`", it.name)).collect();
     let is_empty = all.is_empty();
     environment.output.view(&StatusView(all))?;
+    if let Some(error) = broken {
+        return Err(error);
+    }
     match (old.as_slice(), is_empty && max_age.is_some()) {
         ([], false) => Ok(()),
         (_, true) => Err(Error::new(ErrorKind::Stage, "the store has no schedule")),

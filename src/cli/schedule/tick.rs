@@ -214,7 +214,7 @@ impl Scheduler<'_> {
             Ok(entered) => Ok(entered.verdict.judgement.word),
             Err(NoVerdict::Failed(error)) => Err(error),
             // The pipeline had it when the run was fired: the next nights are not held up.
-            Err(NoVerdict::WrongMetric(wrong)) => {
+            Err(NoVerdict::WrongGate(wrong)) => {
                 let message = format!("run {run}: the gate cannot judge: {}", wrong.message);
                 self.environment.output.remark(message);
                 Ok(VerdictWord::NotComparable)

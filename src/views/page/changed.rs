@@ -55,7 +55,9 @@ impl ChangedView {
         };
         match gated.changed(metric).await {
             Ok(Ok((unit, questions))) => (view.unit, view.questions) = (unit, questions),
-            Ok(Err(why)) | Err(NoEvidence::Unknown(why, _)) => view.why_not = Some(why),
+            Ok(Err(why)) | Err(NoEvidence::Unknown(why, _) | NoEvidence::TooLarge(why, _)) => {
+                view.why_not = Some(why)
+            }
             Err(NoEvidence::Failed(error)) => return Err(error),
         }
         for question in view.questions.iter().take(proofs) {

@@ -1,5 +1,6 @@
 //! Gates: verdicts about runs, what they may be derived from, and the channels that they move.
 
+mod attacks;
 mod cases;
 mod models;
 mod nights;

@@ -6,7 +6,7 @@
 
 use statrs::distribution::{Binomial, Discrete, DiscreteCDF};
 
-use super::{StatsError, normal_quantile};
+use super::{StatsError, normal_cdf, normal_quantile};
 
 /// Rates of discordant questions at which a p value is sought before the largest is refined.
 const NUISANCE_STEPS: u32 = 64;
@@ -16,6 +16,8 @@ const REFINEMENTS: u32 = 12;
 const NEGLIGIBLE: f64 = 1e-16;
 /// Discordant questions up to which a number of them is sought.
 const DISCORDANT_MAX: u64 = 20_000;
+/// Questions from which on a p value is that of the normal distribution: exact sums take too long, and say the same.
+const EXACT_MAX: u64 = 100_000;
 /// How far above the first number of discordant questions the power is looked at, for the number from which on it is kept.
 const LOOK_AHEAD: u64 = 400;
 
@@ -43,6 +45,9 @@ pub fn drop_excluded_p(worse: u64, better: u64, n: u64, drop: f64) -> Result<f64
         return Err(StatsError::Probability { name: "drop", value: drop });
     }
     let reached = score(worse, better, n, drop) + 1e-12;
+    if n > EXACT_MAX {
+        return Ok(normal_cdf(reached));
+    }
     // Of m discordant questions, the most that may be worse.
     let most = |m: u64| below(m, |worse| score(worse, m - worse, n, drop) <= reached);
     let regions: Vec<Option<u64>> = (0..=n).map(most).collect();
@@ -120,7 +125,9 @@ pub fn discordant_needed(share: f64, alpha: f64, power: f64) -> Option<Discordan
 /// The power to find a drop: that of `n` questions, of which a share `discordance` is discordant, the sign test rejects at
 /// `alpha` and the measured drop is `min_effect` or more.
 pub fn drop_power(n: u64, discordance: f64, drop: f64, alpha: f64, min_effect: f64) -> f64 {
-    if n == 0 || discordance <= 0.0 || discordance > 1.0 || drop > discordance {
+    // A drop of so many questions makes at least as many discordant.
+    let discordance = discordance.max(drop);
+    if n == 0 || discordance <= 0.0 || discordance > 1.0 {
         return 0.0;
     }
     let share = f64::midpoint(1.0, drop / discordance);
@@ -140,7 +147,7 @@ pub fn smallest_found(
     power: f64,
 ) -> Option<f64> {
     let is_found = |drop: f64| drop_power(n, discordance, drop, alpha, min_effect) >= power;
-    let (mut low, mut high) = (0.0, discordance);
+    let (mut low, mut high) = (0.0, 1.0);
     if !is_found(high) {
         return None;
     }
@@ -154,7 +161,8 @@ pub fn smallest_found(
     Some(high)
 }
 
-/// About how many questions exclude a drop with a power of .8, if there is none and a share `discordance` is discordant.
+/// About how many questions exclude a drop with a power of .8, if a share `discordance` is discordant and the true drop is smaller by
+/// `drop`.
 pub fn questions_to_exclude(drop: f64, discordance: f64, alpha: f64) -> u64 {
     let none = (alpha.ln() / (1.0 - drop).ln()).ceil();
     let reach = normal_quantile(1.0 - alpha) + normal_quantile(0.8);
@@ -289,6 +297,14 @@ mod tests {
     }
 
     #[test]
+    fn many_questions_are_counted_as_fast_as_few() {
+        let exact = drop_excluded_p(4_800, 4_000, 100_000, 0.01).unwrap();
+        let normal = drop_excluded_p(4_800, 4_000, 100_001, 0.01).unwrap();
+        assert!((exact - normal).abs() < 0.1 * exact, "{exact} {normal}");
+        assert!(drop_bound(1 << 30, 1 << 29, 1 << 40, 0.05).unwrap() < 0.002);
+    }
+
+    #[test]
     fn a_better_outcome_is_never_further_from_excluding() {
         let p = |worse, better| drop_excluded_p(worse, better, 40, 0.08).unwrap();
         for worse in 1..6 {
@@ -322,7 +338,11 @@ mod tests {
         assert!((rate - power).abs() < 0.02, "{rate} {power}");
         let smallest = smallest_found(500, 0.1, level, 0.02, 0.8).unwrap();
         assert!(smallest > 0.05 && smallest < 0.06, "{smallest}");
-        assert_eq!(smallest_found(20, 0.1, level, 0.02, 0.8), None);
+        // More is lost than was discordant.
+        let large = smallest_found(20, 0.1, level, 0.02, 0.8).unwrap();
+        assert!(large > 0.5 && large < 0.6, "{large}");
+        assert!(drop_power(200, 0.03, 0.2, 0.05, 0.05) > 0.99);
+        assert_eq!(smallest_found(5, 0.1, level, 0.02, 0.8), None, "five reject nothing");
     }
 
     /// The same drop where one alpha is spent over all nights for ever, as `compare: look` does.
