@@ -1,6 +1,7 @@
 //! What a process needs to start runs, put together once and without a terminal: commands start them through it, and so does
 //! whatever else does. Runs of one process share its permits, its memory and its disk for spilling.
 
+pub mod alerts;
 pub mod budget;
 pub mod counterfactual;
 pub mod judging;

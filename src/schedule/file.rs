@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::alerts::{Alerts, Receiver, Webhook};
 use crate::calendar::{Calendar, CalendarError};
 
 /// The longest time by which an instant may be shifted or be late, in seconds.
@@ -55,6 +56,8 @@ pub struct ScheduleFile {
     pub ask: Ask,
     /// The gate file that judges each run, relative to the folder in which `apply` runs: read then, and kept with the schedule.
     pub gate: Option<String>,
+    /// Who is told when a night fails: once when it begins, once when it is over.
+    pub alerts: Option<Alerts>,
 }
 
 /// The kind of a file.
@@ -117,6 +120,8 @@ pub struct Schedule {
     pub ask: Ask,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Box<Gate>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alerts: Option<Alerts>,
 }
 
 impl Schedule {
@@ -157,6 +162,7 @@ pub fn parse(
 ) -> Result<Schedule, Refused> {
     let read: KindFile<ScheduleFile> = kind_file::parse(name, bytes)?;
     let mut diagnostics = Vec::new();
+    wrong_alerts(&read, &mut diagnostics);
     match checked(&read, now, checks, &mut diagnostics) {
         Some(schedule) if diagnostics.is_empty() => Ok(schedule),
         _ => Err((diagnostics, read.sources)),
@@ -225,5 +231,44 @@ fn checked(
         budget: file.budget,
         ask: file.ask,
         gate: gate.ok()?.map(Box::new),
+        alerts: file.alerts,
     })
+}
+
+/// What is wrong with the receivers of alerts, and with what they are told.
+fn wrong_alerts(read: &KindFile<ScheduleFile>, out: &mut Vec<Diagnostic>) {
+    let Some(alerts) = &read.file.alerts else { return };
+    let mut wrong = |path: &[&str], message: String, help: &str| {
+        out.push(read.wrong(&[&["alerts"], path].concat(), message, Some(help)));
+    };
+    if alerts.on.is_empty() {
+        wrong(&["on"], "nothing is told".to_owned(), "`[failed, fail]`, or leave it out");
+    }
+    for (at, receiver) in alerts.to.iter().enumerate() {
+        let at = at.to_string();
+        match receiver {
+            Receiver::File(path) if path.trim().is_empty() => {
+                wrong(&["to", &at, "file"], "no file is named".to_owned(), "`alerts.jsonl`");
+            }
+            Receiver::File(_) => {}
+            Receiver::Webhook(Webhook { url, url_env, .. }) => {
+                let path = ["to", &at, "webhook"];
+                let help =
+                    "the address, or the environment variable that has it where it is a secret";
+                match (url, url_env) {
+                    (Some(_), None) | (None, Some(_)) => {}
+                    _ => wrong(&path, "give one of `url` and `url_env`".to_owned(), help),
+                }
+                let is_web = |url: &String| {
+                    let rest = url.strip_prefix("https://").or(url.strip_prefix("http://"));
+                    rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('@'))
+                };
+                if url.as_ref().is_some_and(|url| !is_web(url)) {
+                    let help = "`https://HOST/PATH` without a user or a password; a secret goes into `url_env`";
+                    let path = [&path[..], &["url"]].concat();
+                    wrong(&path, "this is no address of a webhook".to_owned(), help);
+                }
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ use proofmill_base::ids::RunId;
 use proofmill_catalog::audit::entry::{Ending, VerdictWord};
 use serde::{Deserialize, Serialize};
 
+use crate::alerts::{AlertState, Night};
 use crate::file::Schedule;
 
 /// What is known of a schedule after an entry of its log.
@@ -21,6 +22,9 @@ pub struct ScheduleState {
     pub open: Option<Fired>,
     /// Instants that wait for its end, in the order in which they run.
     pub waiting: Vec<Waiting>,
+    /// What people were told, and are to be.
+    #[serde(default, skip_serializing_if = "AlertState::is_empty")]
+    pub alerts: AlertState,
 }
 
 /// Who paused a schedule, and why.
@@ -129,6 +133,16 @@ pub enum ScheduleEvent {
     Requested {
         waiting: Vec<Waiting>,
     },
+    /// A process sends a message of the alerts, which no other does for a while.
+    Telling {
+        message: u64,
+        at: DateTime<Utc>,
+    },
+    /// A message was sent: to all receivers but those `left`.
+    Told {
+        message: u64,
+        left: Vec<usize>,
+    },
 }
 
 /// What became of instants.
@@ -157,6 +171,7 @@ impl ScheduleState {
         match event {
             ScheduleEvent::Applied { schedule, at, .. } => {
                 next.schedule = Some(schedule.clone());
+                next.alerts.changed(schedule.alerts.as_ref());
                 next.decided = later(at);
             }
             ScheduleEvent::Paused { pause, .. } => {
@@ -175,12 +190,19 @@ impl ScheduleState {
                     next.open = Some(fired.clone());
                 }
             }
-            ScheduleEvent::Ended { run, .. } => {
-                if next.open.as_ref().is_some_and(|open| open.run == *run) {
-                    next.open = None;
+            ScheduleEvent::Ended { run, how, verdict, .. } => {
+                if let Some(open) = next.open.take_if(|open| open.run == *run) {
+                    let alerts = self.schedule.as_ref().and_then(|it| it.alerts.as_ref());
+                    // A night of the past that ran again is not a new one.
+                    if let Some(alerts) = alerts.filter(|_| open.why != Why::Backfilled) {
+                        let (planned, how, verdict) = (open.planned, *how, *verdict);
+                        next.alerts.night(alerts, Night { planned, run, how, verdict });
+                    }
                 }
             }
             ScheduleEvent::Requested { waiting } => next.waiting.extend(waiting),
+            ScheduleEvent::Telling { message, at } => next.alerts.claim(*message, *at),
+            ScheduleEvent::Told { message, left } => next.alerts.told(*message, left),
         }
         next
     }

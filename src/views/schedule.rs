@@ -1,9 +1,12 @@
 //! Schedules: when they are due, what became of their instants.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use proofmill_base::error::Result;
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_catalog::audit::entry::{Ending, VerdictWord};
+use proofmill_schedule::alerts::{Condition, OpenAlert};
 use proofmill_schedule::calendar::{Calendar, Planned, Wall};
 use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::{ScheduleEntry, ScheduleLog};
@@ -38,6 +41,11 @@ pub struct ScheduleStatus {
     /// The last run that succeeded.
     pub last_good: Option<LastRun>,
     pub paused: Option<Pause>,
+    /// Conditions that people were told of and that are not over.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub alerts: BTreeMap<Condition, OpenAlert>,
+    /// Messages that some receiver does not have.
+    pub untold: usize,
 }
 
 /// A run of a schedule that ended.
@@ -103,6 +111,8 @@ impl ScheduleStatus {
             last: ends.first().and_then(LastRun::of),
             last_good: good.first().and_then(LastRun::of),
             paused: state.paused.clone(),
+            untold: state.alerts.waiting.len(),
+            alerts: state.alerts.open,
         })
     }
 }
@@ -113,6 +123,19 @@ pub fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
         Some(verdict) => format!("{}, {}", how.word(), verdict.word()),
         None => how.word().to_owned(),
     }
+}
+
+/// What people were told of a schedule and is not over, a line each.
+fn told(status: &ScheduleStatus) -> Vec<String> {
+    let line = |(condition, open): (&Condition, &OpenAlert)| {
+        let since = date_and_time(open.planned);
+        format!("{}: {} since {since}\n", status.name, condition.word())
+    };
+    let untold = (status.untold > 0).then(|| {
+        let messages = plural(status.untold, "message");
+        format!("{}: {messages} of its alerts not delivered yet\n", status.name)
+    });
+    status.alerts.iter().map(line).chain(untold).collect()
 }
 
 impl View for StatusView {
@@ -151,8 +174,8 @@ impl View for StatusView {
                     it.last.as_ref().is_some_and(|last| last.requests == Some(0))
                 };
                 let silent = self.0.iter().filter(is_silent);
-                let lines: String =
-                    silent.map(|it| format!("{}: {NOTHING_SAID}\n", it.name)).collect();
+                let silent = silent.map(|it| format!("{}: {NOTHING_SAID}\n", it.name));
+                let lines: String = silent.chain(self.0.iter().flat_map(told)).collect();
                 let mut sections = vec![Section::Table(Grid::new(&header, &[], rows))];
                 sections.extend((!lines.is_empty()).then_some(Section::Text(lines)));
                 sections
@@ -256,7 +279,10 @@ impl HistoryLine {
             | ScheduleEvent::Paused { skipped, .. }
             | ScheduleEvent::Resumed { skipped, .. } => skipped,
             ScheduleEvent::Decided(decided) => &decided.skipped,
-            ScheduleEvent::Ended { .. } | ScheduleEvent::Requested { .. } => &[],
+            ScheduleEvent::Ended { .. }
+            | ScheduleEvent::Requested { .. }
+            | ScheduleEvent::Telling { .. }
+            | ScheduleEvent::Told { .. } => &[],
         };
         skipped.iter().map(|it| Self {
             at: entry.t_utc,

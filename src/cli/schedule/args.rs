@@ -43,6 +43,8 @@ pub enum ScheduleAction {
     Trigger(NameArgs),
     /// Run planned instants of the past again, one after the other
     Backfill(BackfillArgs),
+    /// Send a message to all receivers of a schedule's alerts, to see that they take it
+    TestAlerts(NameArgs),
 }
 
 /// `schedule apply`

@@ -2,7 +2,7 @@
 
 use crate::cli::environment::Environment;
 use crate::cli::schedule::args::{ScheduleAction, ScheduleArgs};
-use crate::cli::schedule::{daemon, edit, look, tick};
+use crate::cli::schedule::{alerts, daemon, edit, look, tick};
 use proofmill_base::error::Result;
 
 /// Looks at schedules, changes them, starts what they say.
@@ -19,5 +19,6 @@ pub async fn schedule(args: &ScheduleArgs, environment: &Environment) -> Result<
         ScheduleAction::Resume(args) => edit::resume(&args.name, environment).await,
         ScheduleAction::Trigger(args) => edit::trigger(&args.name, environment).await,
         ScheduleAction::Backfill(args) => edit::backfill(args, environment).await,
+        ScheduleAction::TestAlerts(args) => alerts::test(&args.name, environment).await,
     }
 }

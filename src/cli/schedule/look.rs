@@ -124,7 +124,8 @@ pub async fn history(args: &HistoryArgs, environment: &Environment) -> Result<()
     environment.output.view(&ScheduleHistoryView::of(&entries, args.limit as usize))
 }
 
-async fn stored(name: &PipelineName, environment: &Environment) -> Result<Schedule> {
+/// A schedule of the store.
+pub(super) async fn stored(name: &PipelineName, environment: &Environment) -> Result<Schedule> {
     let store = environment.host.store_to_read().await?;
     named_or_all(&store, std::slice::from_ref(name)).await?;
     let state = ScheduleLog::of(&store, name).head().await?.state;

@@ -1,5 +1,6 @@
 //! `proofmill schedule`: when runs are due, and the process that starts them.
 
+mod alerts;
 pub mod args;
 mod commands;
 mod daemon;

@@ -113,12 +113,24 @@ enum Standing {
 }
 
 impl Scheduler<'_> {
-    /// Enters the end of the last run, or resumes it if its process is gone; decides what is due, and runs it.
+    /// Looks at the schedule, and tells people what is to be told.
     ///
     /// # Errors
     ///
     /// If the store fails, or the pipeline is not valid: then nothing is decided.
     pub async fn tick(&self) -> Result<Ticked> {
+        let ticked = Box::pin(self.look()).await;
+        // What happened is in the log: who cannot be told now is told at a later look.
+        if let Err(error) = self.tell().await {
+            let hint = error.hint.iter().map(|hint| format!("; {hint}"));
+            let hint: String = hint.collect();
+            self.environment.output.remark(format!("schedule `{}`: {error}{hint}", self.name));
+        }
+        ticked
+    }
+
+    /// Enters the end of the last run, or resumes it if its process is gone; decides what is due, and runs it.
+    async fn look(&self) -> Result<Ticked> {
         let log = ScheduleLog::of(self.store, self.name);
         let mut state = log.head().await?.state;
         let mut alive = None;

@@ -1,4 +1,5 @@
 //! Schedules: what users write, what the commands show, and processes that start runs together.
 
+mod alerts;
 mod commands;
 mod processes;

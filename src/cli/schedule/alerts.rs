@@ -1,0 +1,94 @@
+//! Tells people what the log of a schedule says is to be told.
+
+use std::sync::Arc;
+
+use proofmill_schedule::alerts::{AlertState, Message};
+use proofmill_schedule::log::ScheduleLog;
+use proofmill_schedule::state::{ScheduleEvent, ScheduleState};
+use proofmill_store::writer_name;
+
+use crate::cli::environment::Environment;
+use crate::cli::schedule::look::stored;
+use crate::cli::schedule::tick::Scheduler;
+use crate::host::alerts::AlertText;
+use proofmill_base::error::{Error, ErrorKind, Result};
+use proofmill_base::ids::PipelineName;
+
+/// Messages that one look sends.
+const MESSAGES_MAX: usize = 16;
+
+impl Scheduler<'_> {
+    /// Sends the messages that no other process is sending, each once, to the receivers that do not have it.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or a receiver does not take a message: a later look sends it again.
+    pub(super) async fn tell(&self) -> Result<()> {
+        let log = ScheduleLog::of(self.store, self.name);
+        let writer = writer_name(self.store);
+        let clock = self.environment.host.clock();
+        let mut failed = Ok(());
+        for _ in 0..MESSAGES_MAX {
+            let state = log.head().await?.state;
+            if next(&state.alerts, &clock).is_none() {
+                break;
+            }
+            let claim = |state: &ScheduleState| {
+                let message = next(&state.alerts, &clock).map(|it| it.number);
+                Ok(message.map(|message| ScheduleEvent::Telling { message, at: clock.now() }))
+            };
+            let Some((head, ScheduleEvent::Telling { message: number, .. })) =
+                log.append(&writer, claim).await?
+            else {
+                break;
+            };
+            let (schedule, alerts) = (&head.state.schedule, &head.state.alerts);
+            let receivers = schedule.as_ref().and_then(|it| it.alerts.as_ref());
+            let message = alerts.waiting.iter().find(|it| it.number == number);
+            let (Some(receivers), Some(message)) = (receivers, message) else { break };
+            let text = AlertText::of(self.name, message);
+            let mut left = Vec::new();
+            for at in &message.left {
+                let Some(receiver) = receivers.to.get(*at) else { continue };
+                if let Err(error) = self.environment.host.tell(receiver, &text).await {
+                    left.push(*at);
+                    failed = Err(error);
+                }
+            }
+            let told = |_: &ScheduleState| {
+                Ok(Some(ScheduleEvent::Told { message: number, left: left.clone() }))
+            };
+            log.append(&writer, told).await?;
+        }
+        failed
+    }
+}
+
+fn next<'a>(
+    alerts: &'a AlertState,
+    clock: &Arc<dyn proofmill_base::clock::Clock>,
+) -> Option<&'a Message> {
+    alerts.next(clock.now())
+}
+
+/// Sends a message to all receivers of a schedule.
+pub async fn test(name: &PipelineName, environment: &Environment) -> Result<()> {
+    let schedule = stored(name, environment).await?;
+    let Some(alerts) = &schedule.alerts else {
+        let message = format!("schedule `{name}` has no `alerts`");
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint("`docs/specs/schedules.md` says how to write them"));
+    };
+    let text = AlertText::test(name, environment.host.clock().now());
+    let mut failed = None;
+    for (at, receiver) in (1..).zip(&alerts.to) {
+        match environment.host.tell(receiver, &text).await {
+            Ok(()) => environment.output.remark(format!("receiver {at} took it")),
+            Err(error) => {
+                environment.output.remark(format!("receiver {at}: {error}"));
+                failed = Some(error);
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}

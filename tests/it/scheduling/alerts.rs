@@ -1,0 +1,139 @@
+//! Alerts: one message when a condition begins, one when it is over, to receivers that nobody can turn against the network of the daemon.
+
+use serde_json::{Value as Json, json};
+
+use crate::server::serve;
+use crate::support::Workspace;
+
+fn took(_: usize, _: &Json) -> (&'static str, Json) {
+    ("200 OK", json!({}))
+}
+
+/// A pipeline that fails where `bad.csv` says so, and a schedule that tells of it.
+fn nightly(receivers: &str) -> Workspace {
+    let workspace = Workspace::with(
+        "pipeline: nightly\nstages:\n  rows: { read: { path: a.csv } }\n  each: { sql: SELECT 1 / x AS y FROM rows }\n",
+    );
+    workspace.write("s.yaml", format!(
+        "kind: schedule\nname: nights\npipeline: p.yaml\ncron: '0 2 * * *'\nalerts:\n  close_after: 2\n  to: [{receivers}]\n"
+    ));
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    workspace
+}
+
+impl Workspace {
+    /// A night that succeeds or does not: what the tick says.
+    fn night(&self, is_good: bool) -> String {
+        self.write("a.csv", if is_good { "x\n1\n" } else { "x\n0\n" });
+        self.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+        let done = self.proofmill(&["schedule", "tick"]).expect(if is_good { 0 } else { 1 });
+        done.stderr
+    }
+
+    /// What a file of alerts has: whether each message is open or closed.
+    fn told(&self) -> Vec<Json> {
+        let text = std::fs::read_to_string(self.path("alerts.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[test]
+fn a_condition_is_told_once_when_it_begins_and_once_when_it_is_over() {
+    let (url, received) = serve(took);
+    let workspace = nightly(&format!(
+        "{{ file: alerts.jsonl }}, {{ webhook: {{ url: '{url}/hook', allow_private: true }} }}"
+    ));
+    let states = || {
+        workspace
+            .told()
+            .iter()
+            .map(|it| it["state"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    workspace.night(true);
+    assert_eq!(states(), [""; 0]);
+    // It flaps: one message.
+    for is_good in [false, false, true, false, true] {
+        workspace.night(is_good);
+    }
+    assert_eq!(states(), ["open"]);
+    let status = workspace.json(&["schedule", "status"]);
+    assert_eq!(status[0]["alerts"]["failed"]["nights_without"], 1, "{status:#}");
+    let shown = workspace.proofmill(&["schedule", "status"]).stdout;
+    assert!(shown.contains("nights: the night did not succeed since"), "{shown}");
+    workspace.night(true);
+    assert_eq!(states(), ["open", "closed"]);
+    workspace.night(true);
+    workspace.proofmill(&["schedule", "tick"]).expect(0);
+    assert_eq!(states(), ["open", "closed"]);
+    let sent = received.lock().unwrap();
+    let bodies: Vec<&Json> = sent.iter().map(|request| &request.body).collect();
+    assert_eq!(bodies, workspace.told().iter().collect::<Vec<_>>());
+    let text = bodies[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("schedule nights: the night did not succeed (run "), "{text}");
+}
+
+#[test]
+fn a_receiver_that_is_down_or_inside_gets_nothing_and_the_others_get_theirs() {
+    let metadata = "{ webhook: { url: 'http://169.254.169.254/latest' } }";
+    let inside = "{ webhook: { url: 'http://localhost:1/x' } }";
+    let workspace = nightly(&format!("{metadata}, {inside}, {{ file: alerts.jsonl }}"));
+    let said = workspace.night(false);
+    assert!(said.contains("no public address") && said.contains("allow_private"), "{said}");
+    assert_eq!(workspace.told().len(), 1);
+    let status = workspace.proofmill(&["schedule", "status"]).stdout;
+    assert!(status.contains("nights: 1 message of its alerts not delivered yet"), "{status}");
+    // It is not tried again at once, and the file has no second line.
+    workspace.proofmill(&["schedule", "tick"]).expect(0);
+    assert_eq!(workspace.told().len(), 1);
+    workspace
+        .proofmill(&["schedule", "test-alerts", "nights"])
+        .expect(2)
+        .says("receiver 3 took it");
+    assert_eq!(workspace.told()[1]["state"], "test");
+}
+
+#[test]
+fn an_address_that_is_a_secret_stays_in_the_environment() {
+    let (url, received) = serve(took);
+    let workspace = nightly("{ webhook: { url_env: NIGHT_HOOK, allow_private: true } }");
+    let tick = |set: bool| {
+        let mut command = workspace.command(&["schedule", "tick"]);
+        if set {
+            command.env("NIGHT_HOOK", format!("{url}/s3cr3t"));
+        }
+        command.output().unwrap()
+    };
+    workspace.write("a.csv", "x\n0\n");
+    workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+    let done = tick(true);
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(received.lock().unwrap().len(), 1);
+    let everything = String::from_utf8_lossy(&done.stderr).into_owned()
+        + &workspace.proofmill(&["schedule", "status", "--json"]).stdout;
+    assert!(!everything.contains("s3cr3t"), "{everything}");
+    assert!(workspace.keys("schedules").iter().all(|key| {
+        !std::fs::read_to_string(workspace.path("proofmill-store").join(key))
+            .unwrap_or_default()
+            .contains("s3cr3t")
+    }));
+    workspace.proofmill(&["schedule", "test-alerts", "nights"]).expect(2).says("`NIGHT_HOOK`");
+}
+
+#[test]
+fn wrong_alerts_are_refused_at_their_place() {
+    let workspace = nightly("{ file: alerts.jsonl }");
+    let schedule = workspace.read("s.yaml");
+    for (receiver, said) in [
+        ("{ webhook: { url: 'https://a.example/x', url_env: A } }", "one of `url` and `url_env`"),
+        ("{ webhook: {} }", "one of `url` and `url_env`"),
+        ("{ webhook: { url: 'ftp://a.example' } }", "no address of a webhook"),
+        ("{ webhook: { url: 'https://user:pass@a.example' } }", "no address of a webhook"),
+        ("{ mail: a }", "mail"),
+    ] {
+        workspace.write("s.yaml", schedule.replace("{ file: alerts.jsonl }", receiver));
+        workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("s.yaml:7").says(said);
+    }
+    workspace.write("s.yaml", schedule.replace("close_after: 2", "close_after: 2\n  on: []"));
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("nothing is told");
+}
