@@ -67,7 +67,7 @@ fn a_condition_is_told_once_when_it_begins_and_once_when_it_is_over() {
     workspace.proofmill(&["schedule", "tick"]).expect(0);
     assert_eq!(states(), ["open", "closed"]);
     let sent = received.lock().unwrap();
-    let bodies: Vec<&Json> = sent.iter().map(|request| &request.body).collect();
+    let bodies: Vec<&Json> = sent.iter().map(|(_, body)| body).collect();
     assert_eq!(bodies, workspace.told().iter().collect::<Vec<_>>());
     let text = bodies[0]["text"].as_str().unwrap();
     assert!(text.starts_with("schedule nights: the night did not succeed (run "), "{text}");
