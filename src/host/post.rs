@@ -172,14 +172,20 @@ fn is_public(address: IpAddr) -> bool {
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
-    let is_reserved = match (a, b, c) {
-        (0 | 10 | 127, _, _) | (224..=255, _, _) => true,
-        (100, 64..=127, _) | (169, 254, _) | (172, 16..=31, _) | (192, 168, _) => true,
-        (192, 0, 0 | 2) | (192, 88, 99) | (198, 18..=19, _) => true,
-        (198, 51, 100) | (203, 0, 113) => true,
-        _ => false,
-    };
-    !is_reserved
+    // RFC 6890: this network, private, shared, local, tests and documents, multicast, reserved.
+    !matches!(
+        (a, b, c),
+        (0 | 10 | 127 | 224..=255, _, _)
+            | (100, 64..=127, _)
+            | (169, 254, _)
+            | (172, 16..=31, _)
+            | (192, 168, _)
+            | (192, 0, 0 | 2)
+            | (192, 88, 99)
+            | (198, 18..=19, _)
+            | (198, 51, 100)
+            | (203, 0, 113)
+    )
 }
 
 #[cfg(test)]
