@@ -22,10 +22,11 @@ more than 1.3 times what it costs in the first week.
               there is one, in a round of its own
     s3        the store is a bucket of moto on this machine (`tests/attacks/requirements.txt`). It is a copy of the folder, new
               for each of the four looks, as moto would need hours for all the nights. Calls are requests to the bucket.
-              For each page of a list moto passes over all keys of the bucket, as no real bucket does: `server`
-              is the time inside moto, and requests say more than seconds
+              For each page of a list moto passes over all keys of the bucket, as no real bucket does, so requests
+              say more than seconds. `server` is the time inside moto, which is Python: the sum over requests, most of
+              which wait for each other
 
-What is counted is counted in every sample of s3. CPU is that of proofmill alone.
+Requests are counted in every sample. CPU is that of proofmill alone.
 """
 
 from __future__ import annotations
