@@ -262,7 +262,7 @@ def in_folder(project: Project, cases: Cases, rounds: int, warm_ups: int) -> Non
     summary.unlink(missing_ok=True)
     for case, _ in looked_at(project, project.store, project.nights, before=trace):
         with summary.open(encoding="utf-8") as lines:
-            calls = Counter(line.split()[1].split("(")[0] for line in lines if "(" in line)
+            calls = Counter(line.split()[1].split("(")[0] for line in lines if "(" in line and " resumed>" not in line)
         summary.unlink()
         cases.add(name(case, at), {"calls": sum(calls.values()), "system_calls": dict(calls)}, **at)
     project.nights += 1
