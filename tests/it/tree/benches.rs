@@ -81,6 +81,18 @@ fn verification_beside_sha256sum() {
 }
 
 #[test]
+fn a_store_that_grows() {
+    let small = ["--week", "2", "--nights", "5", "--others", "7", "--stages", "4"];
+    for (store, packages) in [("folder", "json"), ("s3", "moto.server")] {
+        let args = [small.as_slice(), &["--store", store]].concat();
+        let Some(said) = ours("growth.py", packages, &args) else { continue };
+        for line in [store, "trends --limit 7", "over the aim of 1.3 times"] {
+            assert!(said.contains(line), "{said}");
+        }
+    }
+}
+
+#[test]
 fn another_build_in_turns() {
     let python = std::env::var("PROOFMILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let args = [env!("CARGO_BIN_EXE_proofmill"), "--rows", "2000", "--stages", "30"];
