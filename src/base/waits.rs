@@ -18,6 +18,8 @@ pub enum WaitFor {
     RetryAfter,
     /// The pause before another attempt.
     Backoff,
+    /// The end of its run, whose budget is spent.
+    Budget,
 }
 
 /// Requests that wait for the same.

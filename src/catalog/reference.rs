@@ -6,7 +6,7 @@ use futures::{TryStreamExt, stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{ChannelName, PipelineName, RunId};
 use proofmill_base::suggest;
-use proofmill_store::{Store, StoreError, run_ids};
+use proofmill_store::{LogFolder, Store, StoreError, run_ids};
 
 use crate::audit::channels::channels;
 use crate::audit::entry::BASELINE;
@@ -198,6 +198,12 @@ pub async fn newest_of(store: &Store, pipeline: &str) -> Result<RunSummary> {
 }
 
 async fn by_id(store: &Store, begin: &str) -> Result<RunSummary> {
+    // A whole id needs no list of all runs.
+    if let Ok(run) = begin.parse::<RunId>()
+        && store.size(&LogFolder::of_run(&run).entry(0)).await.map_err(Error::from)?.is_some()
+    {
+        return Ok(summary(store, &run).await?);
+    }
     let runs = run_ids(store).await?;
     let found: Vec<&RunId> = runs.iter().filter(|run| run.as_str().starts_with(begin)).collect();
     match found.as_slice() {
@@ -209,9 +215,6 @@ async fn by_id(store: &Store, begin: &str) -> Result<RunSummary> {
             Err(Error::new(ErrorKind::Usage, message).with_hint(help))
         }
         [run] => Ok(summary(store, run).await?),
-        several if several.iter().any(|run| run.as_str() == begin) => {
-            Ok(summary(store, several[0]).await?)
-        }
         several => {
             let listed: Vec<String> =
                 several.iter().take(LISTED_MAX).map(|run| format!("`{run}`")).collect();

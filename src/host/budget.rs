@@ -1,7 +1,8 @@
 //! `run --budget`: stops a run between rows once so much is spent.
 
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -12,6 +13,7 @@ use crate::report::units::count;
 use crate::session::Engine;
 use proofmill_base::clock::{Clock, parse_duration};
 use proofmill_remote::Money;
+use proofmill_remote::budget::Allowance;
 use proofmill_settings::endpoint::Amount;
 
 /// How often it is looked at what is spent.
@@ -35,7 +37,6 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     tokens: u64,
-    requests: u64,
     money: Money,
     time: Duration,
 }
@@ -85,6 +86,35 @@ impl std::fmt::Display for Budget {
     }
 }
 
+/// What the endpoints of a run may still be sent. Each attempt is counted before it is sent, so that requests never exceed their number;
+/// tokens and money are those of the answers so far.
+#[derive(Debug)]
+struct RunAllowance {
+    budget: Budget,
+    taken: AtomicU64,
+    /// The engine whose models ask; it has this allowance.
+    engine: Weak<Engine>,
+    spent: Arc<OnceLock<String>>,
+}
+
+impl Allowance for RunAllowance {
+    fn take(&self) -> bool {
+        let Some(engine) = self.engine.upgrade() else { return false };
+        let spent = Spent::of(engine.models(), Duration::ZERO);
+        let why = self.budget.exceeded(&spent).or_else(|| {
+            let most = self.budget.requests?;
+            let one_more = |taken: u64| (taken < most).then_some(taken + 1);
+            let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+            taken.err().map(|taken| format!("{} requests were sent", count(taken)))
+        });
+        why.is_none_or(|why| {
+            // The first reason is the one.
+            let _ = self.spent.set(why);
+            false
+        })
+    }
+}
+
 /// What watches over a run.
 pub struct Watch {
     task: JoinHandle<()>,
@@ -92,7 +122,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Stops the run once its budget is spent, as a signal does: what is under way then is answered and recorded.
+    /// Stops the run once its budget is spent, as a signal does: what is under way then is answered and recorded. A run that needs no more
+    /// requests than its budget has ends by itself.
     pub fn start(
         budget: Budget,
         engine: Arc<Engine>,
@@ -101,14 +132,21 @@ impl Watch {
     ) -> Self {
         let spent = Arc::new(OnceLock::new());
         let reason = Arc::clone(&spent);
+        engine.models().limit(Arc::new(RunAllowance {
+            budget: budget.clone(),
+            taken: AtomicU64::new(0),
+            engine: Arc::downgrade(&engine),
+            spent: Arc::clone(&spent),
+        }));
         let began = clock.monotonic();
         let task = tokio::spawn(async move {
             loop {
                 clock.sleep(TICK).await;
                 let time = clock.monotonic().saturating_sub(began);
                 if let Some(why) = budget.exceeded(&Spent::of(engine.models(), time)) {
-                    // No other task writes it.
                     let _ = reason.set(why);
+                }
+                if reason.get().is_some() {
                     stop.cancel();
                     return;
                 }
@@ -125,6 +163,12 @@ impl Watch {
 }
 
 impl Budget {
+    /// So many requests and no more.
+    pub fn of_requests(most: u64) -> Self {
+        let text = format!("requests={most}");
+        Self { text, tokens: None, requests: Some(most), money: None, time: None }
+    }
+
     /// Why it says nothing of the models of a run, if it does not: a limit of money needs prices.
     pub fn is_blind(&self, models: &Registry) -> bool {
         self.money.is_some() && !models.has_prices()
@@ -133,9 +177,6 @@ impl Budget {
     fn exceeded(&self, spent: &Spent) -> Option<String> {
         if self.tokens.is_some_and(|most| spent.tokens >= most) {
             return Some(format!("{} tokens were computed or paid for", count(spent.tokens)));
-        }
-        if self.requests.is_some_and(|most| spent.requests >= most) {
-            return Some(format!("{} requests were sent", count(spent.requests)));
         }
         if self.money.is_some_and(|most| spent.money >= most) {
             return Some(format!("{} were spent", spent.money));
@@ -152,7 +193,6 @@ impl Spent {
         spent.tokens = models.computed().map(|(_, it)| it.encoder_rows + it.decoder_rows).sum();
         for (_, usage, cost) in models.spent() {
             spent.tokens += usage.prompt_tokens + usage.output_tokens;
-            spent.requests += usage.requests;
             spent.money = Money(spent.money.0 + cost.unwrap_or_default().0);
         }
         spent

@@ -15,6 +15,7 @@ use proofmill_store::{Artifact, RunPart, SourceRole, Store, Trigger};
 use crate::diff::runs::Side;
 use crate::diff::swap::{Cost, Swap};
 use crate::graph::select::upstream;
+use crate::host::budget::Budget;
 use crate::host::kept::KeptPipeline;
 use crate::host::{Host, RunStart};
 use crate::report::units::plural;
@@ -176,8 +177,6 @@ impl Host {
         let (path, loaded, choice) = self.swapped(swap, runs, &engine, store).await?;
         let id = |at: usize| runs[at].side.run.run.clone();
         let from = if swap.part.is_some() { 1 - swap.of } else { swap.of };
-        // A budget is spent when it is reached.
-        let budget = cost.requests.map(|most| format!("requests={}", most.saturating_add(1)));
         Ok(RunStart {
             loaded,
             path,
@@ -187,7 +186,7 @@ impl Host {
             trigger: Trigger::Counterfactual { of: id(swap.of), from: id(from), part: swap.part },
             copies: Copies::WithoutCode,
             replay: None,
-            budget: budget.and_then(|text| text.parse().ok()),
+            budget: cost.requests.map(Budget::of_requests),
         })
     }
 

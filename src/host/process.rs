@@ -22,6 +22,8 @@ use proofmill_base::clock::Clock;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_base::rng::Rng;
+use proofmill_catalog::audit::history::newest_run;
+use proofmill_remote::budget::AllowanceSlot;
 use proofmill_store::{Location, Store, run_ids};
 
 /// The environment variable that names the file of the key that signs.
@@ -133,8 +135,12 @@ impl Host {
     ///
     /// If the store does not answer.
     pub async fn next_run(&self, store: &Store) -> Result<(RunId, Option<String>)> {
-        let runs = run_ids(store).await?;
-        let Some(newest) = runs.first() else { return Ok((self.new_run(), None)) };
+        // The log names it without a list of all runs; a store without a log has its folders.
+        let newest = match newest_run(store).await? {
+            Some(newest) => Some(newest),
+            None => run_ids(store).await?.into_iter().next(),
+        };
+        let Some(newest) = newest else { return Ok((self.new_run(), None)) };
         let now = self.parts.clock.now();
         let behind = newest.began().and_then(|began| (began - now).to_std().ok());
         let remark = behind.filter(|behind| *behind > CLOCKS_DIFFER).map(|behind| {
@@ -144,7 +150,7 @@ impl Host {
                 units::clock(behind),
             )
         });
-        Ok((RunId::after(newest, now, self.parts.rng.as_ref()), remark))
+        Ok((RunId::after(&newest, now, self.parts.rng.as_ref()), remark))
     }
 
     /// An engine over `store`; what models say is kept there, as said to `run`.
@@ -237,6 +243,7 @@ impl Host {
             rng: Arc::clone(&self.parts.rng),
             environment: self.parts.environment,
             cache: self.parts.cache.clone().unwrap_or_else(|| PathBuf::from(NO_CACHE)),
+            allowance: AllowanceSlot::default(),
         }
     }
 

@@ -47,6 +47,7 @@ impl RemoteEndpoint {
             let (clock, rng) = (Arc::clone(&self.runtime.clock), Arc::clone(&self.runtime.rng));
             let settings = self.settings.clone();
             RemoteModel::open(settings, self.runtime.environment, clock, rng)
+                .map(|model| model.within(Arc::clone(&self.runtime.allowance)))
                 .map_err(OpenError::new)
         });
         opened.as_ref().map_err(|error| AskError::Model(error.clone()))

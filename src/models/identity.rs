@@ -204,6 +204,7 @@ mod tests {
             rng: Arc::new(SeededRng::new(1)),
             environment: |_| None,
             cache: cache.path().to_owned(),
+            allowance: Default::default(),
         };
         let folder =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("udfs/engine/tests/parity/data/gpt2");

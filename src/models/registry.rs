@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use indexmap::IndexMap;
 use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
 use proofmill_engine::schedule::Counts;
+use proofmill_remote::budget::Allowance;
 use proofmill_remote::{Money, Reported, Usage};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
@@ -118,6 +119,11 @@ impl Registry {
             let folder = Folder::open(Path::new(entry.model.path.as_deref()?)).ok()?;
             Some(folder.chat_template().ok()?.is_some())
         })
+    }
+
+    /// Has all endpoints together send no more than `allowance` lets pass. Said once, before anything is sent.
+    pub fn limit(&self, allowance: Arc<dyn Allowance>) {
+        let _ = self.runtime.allowance.set(allowance);
     }
 
     /// Whether some model is behind an endpoint.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::models::device::Gpus;
 use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
+use proofmill_remote::budget::AllowanceSlot;
 
 /// Looks up a variable of the environment.
 pub type ReadVariable = fn(&str) -> Option<String>;
@@ -21,6 +22,8 @@ pub struct Runtime {
     pub environment: ReadVariable,
     /// A folder for what can be computed again.
     pub cache: PathBuf,
+    /// What all endpoints may be sent together, once a run says so.
+    pub allowance: AllowanceSlot,
 }
 
 impl Runtime {

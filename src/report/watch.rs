@@ -310,5 +310,6 @@ fn waits(waiting: &Waiting, now: Duration) -> String {
         WaitFor::RateLimit => format!("waits{time} for the rate limit"),
         WaitFor::RetryAfter => format!("waits{time}, set by the endpoint (Retry-After)"),
         WaitFor::Backoff => format!("waits{time} before the next retry"),
+        WaitFor::Budget => "is not sent: the budget of the run is spent".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! The store as the rest of the program holds it: objects, clock, randomness and patience.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::error::{Result, is_transient};
 use crate::staging::sweep;
-use crate::{DurableLocal, Format, Key, StoreError};
+use crate::{DurableLocal, Format, Key, LogFolder, StoreError};
 use proofmill_base::clock::Clock;
 use proofmill_base::digest::Digest;
 use proofmill_base::retry::RetryPolicy;
@@ -19,6 +19,9 @@ use proofmill_base::rng::Rng;
 
 /// Objects whose digest this process remembers to have verified.
 const VERIFIED_MAX: usize = 1 << 16;
+
+/// Logs whose last entry is remembered.
+const LOGS_SEEN_MAX: usize = 1 << 12;
 
 /// An open store. Clones are cheap and share everything.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ struct Parts {
     rng: Arc<dyn Rng>,
     retry: RetryPolicy,
     verified: Mutex<HashSet<(Key, Digest)>>,
+    /// The last entry of each log that was seen, where the search for its head goes on.
+    seen: Mutex<HashMap<LogFolder, u64>>,
 }
 
 impl Store {
@@ -49,8 +54,8 @@ impl Store {
         retry: RetryPolicy,
         format: Format,
     ) -> Self {
-        let verified = Mutex::default();
-        let parts = Arc::new(Parts { objects, local, url, clock, rng, retry, verified });
+        let (verified, seen) = (Mutex::default(), Mutex::default());
+        let parts = Arc::new(Parts { objects, local, url, clock, rng, retry, verified, seen });
         Self { parts, format: Arc::new(format) }
     }
 
@@ -63,9 +68,23 @@ impl Store {
     pub(crate) fn with_objects(&self, objects: Arc<dyn ObjectStore>) -> Self {
         let Parts { url, clock, rng, retry, .. } = self.parts.as_ref();
         let (url, clock, rng) = (url.clone(), Arc::clone(clock), Arc::clone(rng));
-        let (local, verified) = (None, Mutex::default());
-        let parts = Parts { objects, local, url, clock, rng, retry: *retry, verified };
+        let (local, verified, seen) = (None, Mutex::default(), Mutex::default());
+        let parts = Parts { objects, local, url, clock, rng, retry: *retry, verified, seen };
         Self { parts: Arc::new(parts), format: Arc::clone(&self.format) }
+    }
+
+    /// The last entry of a log that this process saw; 0 if it saw none.
+    pub(crate) fn seen(&self, log: &LogFolder) -> u64 {
+        let seen = self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(log).copied().unwrap_or(0)
+    }
+
+    /// Takes note of the last entry of a log. Logs of runs are many, and each is read once.
+    pub(crate) fn saw(&self, log: &LogFolder, seq: u64) {
+        let mut seen = self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() < LOGS_SEEN_MAX || seen.contains_key(log) {
+            seen.insert(log.clone(), seq);
+        }
     }
 
     /// The objects themselves, rooted at the store's prefix.

@@ -5,6 +5,8 @@ use futures::TryStreamExt as _;
 use object_store::ObjectStore as _;
 use object_store::path::Path;
 
+use crate::listing::{names, unlisted};
+use crate::open_log::{ChainOnly, OpenLog, OpenLogError};
 use crate::{Head, Key, Store, StoreError};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{MemoryName, PipelineName, RunId};
@@ -16,7 +18,7 @@ const WINDOW_MAX: u64 = 128;
 const DIGITS: usize = 20;
 
 /// The folder of a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogFolder {
     path: String,
     /// Number of the first entry.
@@ -77,10 +79,24 @@ impl LogFolder {
     ///
     /// When the store fails.
     pub async fn last(&self, store: &Store) -> Result<Option<Head>, StoreError> {
+        if !self.has_checkpoints() {
+            // Found in few requests, however long the log is. One that is broken is for its readers to report.
+            let head = match OpenLog::<ChainOnly>::new(self.clone()).head(store).await {
+                Ok(head) => head,
+                Err(OpenLogError::Store(error)) if !error.is_broken_record() => return Err(error),
+                Err(_) => None,
+            };
+            return Ok(head.map(|last| Head { seq: last.entry.seq(), sha256: last.sha256 }));
+        }
         let Some(seq) = self.extent(store).await?.entry else { return Ok(None) };
         // One that is removed meanwhile is covered by a checkpoint.
         let bytes = store.get_opt(&self.entry(seq)).await?;
         Ok(bytes.map(|bytes| Head { seq, sha256: Digest::of(&bytes) }))
+    }
+
+    /// Whether entries are removed once a checkpoint covers them, so that the log does not begin with its first.
+    fn has_checkpoints(&self) -> bool {
+        self.name() == "ledger"
     }
 
     /// Number of the first entry.
@@ -135,7 +151,12 @@ impl LogFolder {
 impl Numbered {
     /// What the name of `key` says.
     pub fn of(key: &Key) -> Option<Self> {
-        let name = key.as_str().rsplit('/').next()?.strip_suffix(".json")?;
+        Self::of_name(key.as_str().rsplit('/').next()?)
+    }
+
+    /// What the name of an object says.
+    fn of_name(name: &str) -> Option<Self> {
+        let name = name.strip_suffix(".json")?;
         let (digits, of): (&str, fn(u64) -> Self) = match name.strip_suffix(".checkpoint") {
             Some(digits) => (digits, Self::Checkpoint),
             None => (name, Self::Entry),
@@ -185,6 +206,12 @@ pub(crate) async fn exists_from(
 ) -> Result<bool, StoreError> {
     let prefix = folder.prefix();
     let key = Key::try_from(prefix.to_string())?;
+    if let Some(local) = store.local() {
+        let names = names(local.root().join(key.as_str()), false).await;
+        let names = names.map_err(|error| unlisted(&key, error))?;
+        let mut found = names.iter().filter_map(|name| Numbered::of_name(name));
+        return Ok(found.any(|it| matches!(it, Numbered::Entry(found) if found >= seq)));
+    }
     let offset = seq.checked_sub(1).map(|before| folder.entry(before));
     let look = || async {
         let mut listed = match &offset {

@@ -210,6 +210,7 @@ impl<E: LogRecord> OpenLog<E> {
                 return Ok(None);
             }
             let bytes = store.get(&self.folder.entry(next - 1)).await?;
+            store.saw(&self.folder, next - 1);
             return self.parse(next - 1, &bytes).map(Some);
         }
     }
@@ -218,8 +219,8 @@ impl<E: LogRecord> OpenLog<E> {
     /// others.
     async fn first_missing(&self, store: &Store) -> Result<u64> {
         let first = self.folder.first();
-        // Known to exist below `from`, and to be missing at `to`.
-        let (mut from, mut to) = (first, None::<u64>);
+        // Known to exist below `from`, and to be missing at `to`. The last entry that this process saw is looked at again.
+        let (mut from, mut to) = (store.seen(&self.folder).max(first), None::<u64>);
         loop {
             let probes: Vec<u64> = match to {
                 // Each as far again: 1, 2, 4 … entries further.
@@ -234,6 +235,8 @@ impl<E: LogRecord> OpenLog<E> {
             let found = store.present_all(&keys).await?;
             match found.iter().position(|exists| !exists) {
                 None => from = probes.last().map_or(from, |seq| seq + 1),
+                // The log was cut since.
+                Some(0) if to.is_none() && from > first => (from, to) = (first, Some(probes[0])),
                 Some(0) => to = Some(probes[0]),
                 Some(at) => (from, to) = (probes[at - 1] + 1, Some(probes[at])),
             }

@@ -1,6 +1,6 @@
 //! The runs of a store, newest first, as the audit log lists them: without a look at the runs of other pipelines.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{Manifest, Store, StoreError, Stored, Trigger, read_manifest, run_ids};
@@ -181,25 +181,55 @@ pub async fn latest_manifest(store: &Store, pipeline: &PipelineName) -> Result<L
     Ok(latest)
 }
 
-/// How many runs of a pipeline have ended without success since its last published one; all, if none is published.
+/// The run of the latest id that the last entries of the log name; `None` if they name none. Each run gets an id behind those
+/// before it, so that an earlier entry names no later one.
+///
+/// # Errors
+///
+/// If the store fails. Where the log is broken, its entries name none.
+pub async fn newest_run(store: &Store) -> Result<Option<RunId>, StoreError> {
+    let mut backwards = AuditLog::of(store).backwards();
+    let mut newest: Option<RunId> = None;
+    // The head, and the entries before it that are read at once.
+    for _ in 0..2 {
+        let entries = match backwards.next().await {
+            Ok(entries) => entries,
+            Err(AuditLogError::Store(error)) if !error.is_broken_record() && !error.is_newer() => {
+                return Err(error);
+            }
+            Err(_) => return Ok(None),
+        };
+        let named = entries.iter().filter_map(|stored| stored.entry.event.run());
+        newest = newest.max(named.max().cloned());
+        let open = entries.first().map(|stored| stored.entry.open.as_slice()).unwrap_or_default();
+        newest = newest.max(open.iter().map(|open| open.run.clone()).max());
+    }
+    Ok(newest)
+}
+
+/// How many runs of each pipeline have ended without success since its last published one; all, if none is published. In one pass over
+/// the log.
 ///
 /// # Errors
 ///
 /// If the store fails.
 pub async fn unsuccessful_since_published(
     store: &Store,
-    pipeline: &PipelineName,
-) -> Result<usize, StoreError> {
+    mut pipelines: BTreeSet<PipelineName>,
+) -> Result<BTreeMap<PipelineName, usize>, StoreError> {
     let mut history = History::of(store);
-    let mut count = 0;
-    while let Some(logged) = history.next().await? {
-        if logged.pipeline.as_ref() == Some(pipeline) {
-            match logged.ended {
-                Some(Ending::Succeeded) => break,
-                Some(_) => count += 1,
-                None => {}
+    let mut counts = BTreeMap::new();
+    while !pipelines.is_empty()
+        && let Some(logged) = history.next().await?
+    {
+        let Some(name) = logged.pipeline.filter(|name| pipelines.contains(name)) else { continue };
+        match logged.ended {
+            Some(Ending::Succeeded) => {
+                pipelines.remove(&name);
             }
+            Some(_) => *counts.entry(name).or_default() += 1,
+            None => {}
         }
     }
-    Ok(count)
+    Ok(counts)
 }

@@ -148,7 +148,7 @@ impl Scheduler<'_> {
         }
         let Some(schedule) = state.schedule.clone() else { return Ok(Ticked::Nothing) };
         let clock = self.environment.host.clock();
-        let run = self.environment.next_run(self.store).await?;
+        let mut run = self.environment.host.new_run();
         let now = clock.now();
         let preview = decide(&state, now, &run).map_err(|error| {
             Error::new(ErrorKind::Usage, format!("schedule `{}`: {error}", self.name))
@@ -156,6 +156,7 @@ impl Scheduler<'_> {
         if preview.as_ref().is_some_and(|decided| decided.fired.is_some()) {
             // Nothing is fired that could not begin.
             self.check(&schedule).await?;
+            run = self.environment.next_run(self.store).await?;
         }
         let event = |state: &ScheduleState| {
             decide(state, now, &run).map(|decided| decided.map(ScheduleEvent::Decided))

@@ -1,12 +1,22 @@
 //! What one run may spend on a model, and what it has spent.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::Exhausted;
 use crate::usage::{Money, Usage, cost};
 use crate::wire::{Reported, WireUsage};
 use proofmill_settings::endpoint::{Budget, Prices};
+
+/// What all models of a run may send together.
+pub trait Allowance: Debug + Send + Sync {
+    /// Takes one attempt at a request; false once nothing more may be sent. The request then waits until its run is stopped.
+    fn take(&self) -> bool;
+}
+
+/// The place of an allowance, which a run fills before it sends anything.
+pub type AllowanceSlot = Arc<OnceLock<Arc<dyn Allowance>>>;
 
 /// Whether one more request may be sent after `usage`. A limit of money needs prices.
 fn check(budget: &Budget, usage: &Usage, prices: Option<&Prices>) -> Result<(), Exhausted> {

@@ -10,7 +10,7 @@ use proofmill_engine::request::{Answer, Request, RequestError, Score};
 use serde::de::DeserializeOwned;
 use tracing::{Instrument, error_span, info};
 
-use crate::budget::Meter;
+use crate::budget::{AllowanceSlot, Meter};
 use crate::call::{self, Call};
 use crate::error::{OpenError, RemoteError};
 use crate::failure::Failure;
@@ -32,6 +32,7 @@ pub struct RemoteModel {
     transport: Transport,
     gate: Gate,
     meter: Meter,
+    allowance: AllowanceSlot,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
 }
@@ -63,10 +64,16 @@ impl RemoteModel {
             transport: Transport::open(&settings, environment)?,
             gate: Gate::new(&settings),
             meter: Meter::new(settings.budget, settings.prices),
+            allowance: AllowanceSlot::default(),
             settings,
             clock,
             rng,
         })
+    }
+
+    /// The same, which sends no more than the allowance in `slot` lets pass.
+    pub fn within(self, slot: AllowanceSlot) -> Self {
+        Self { allowance: slot, ..self }
     }
 
     /// The answer to a request. What the endpoint cannot do is refused before anything is sent.
@@ -160,6 +167,10 @@ impl RemoteModel {
         let (bytes, ticket) = loop {
             let mut sending = self.gate.send(waits).await;
             let ticket = self.gate.admit(&*self.clock, call.tokens, waits).await;
+            if self.allowance.get().is_some_and(|allowance| !allowance.take()) {
+                let _wait = waits.begin(WaitFor::Budget, None);
+                std::future::pending::<()>().await;
+            }
             self.meter.attempt(attempts + 1)?;
             sending.starts();
             attempts += 1;

@@ -381,7 +381,11 @@ impl Asker {
     fn is_unsent(&self) -> bool {
         !self.has_turn.load(Ordering::Relaxed)
             || self.waits.any(|what| match what {
-                WaitFor::Turn | WaitFor::RateLimit | WaitFor::RetryAfter | WaitFor::Backoff => true,
+                WaitFor::Turn
+                | WaitFor::RateLimit
+                | WaitFor::RetryAfter
+                | WaitFor::Backoff
+                | WaitFor::Budget => true,
                 WaitFor::Loading => false,
             })
     }
