@@ -6,7 +6,7 @@ use object_store::ObjectStore as _;
 use object_store::path::Path;
 
 use crate::listing::{names, unlisted};
-use crate::open_log::{ChainOnly, OpenLog, OpenLogError};
+use crate::open_log::{ChainOnly, LogRecord as _, OpenLog, OpenLogError};
 use crate::{Head, Key, Store, StoreError};
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{MemoryName, PipelineName, RunId};

@@ -94,7 +94,7 @@ fn one_changed_part_is_named_and_nobody_is_asked() {
         let done = workspace.proofmill(&["diff", "--attribute", "--json"]).expect(0);
         let found = done.json();
         let share = size as f64 / 100.0;
-        effect(&found, part).map(|effect| close(effect, -share));
+        effect(&found, part).into_iter().for_each(|effect| close(effect, -share));
         assert_eq!(found["metrics"][0]["together"].as_f64().unwrap_or(0.0), 0.0, "{part}");
         assert_eq!(received.lock().unwrap().len(), asked, "{part}");
         let shown = workspace.proofmill(&["diff", "--attribute"]).expect(0).stdout;
