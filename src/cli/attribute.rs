@@ -25,6 +25,10 @@ pub async fn attribute(
 ) -> Result<()> {
     let (host, output) = (&environment.host, &environment.output);
     let metrics = [measured(&a), measured(&b)];
+    if metrics.iter().all(Vec::is_empty) {
+        return Err(Error::new(ErrorKind::Usage, "neither run has metrics")
+            .with_hint("a `measure` or `compare` stage gives some"));
+    }
     let ids = [a.run.clone(), b.run.clone()];
     let runs = [PastRun::open(a, store).await?, PastRun::open(b, store).await?];
     let runs = [&runs[0], &runs[1]];

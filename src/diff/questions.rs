@@ -1,4 +1,4 @@
-//! The questions of two runs, side by side: which there are, what each was worth, and which of them changed.
+//! The questions of two runs, side by side: which there are, the value of each, and which of them changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

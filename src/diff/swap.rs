@@ -22,7 +22,7 @@ pub struct Swap {
 pub struct Cost {
     /// Stages that would be computed.
     pub stages: u64,
-    /// Requests to models that have no recorded answer, at most; `None` if nobody knows how many.
+    /// Requests to models that have no recorded answer, at most; `None` if that is unknown.
     pub requests: Option<u64>,
 }
 

@@ -130,7 +130,7 @@ fn unknown(gate: &Gate, made: [&Made<'_>; 2], texts: Texts<'_>) -> Option<Unknow
         let mut known = texts.iter().map(|text| {
             text.as_ref().map(|text| text.prepared.graph.pipeline.models.contains_key(model))
         });
-        // Of a pipeline that cannot be prepared, nobody knows.
+        // Of a pipeline that cannot be prepared, it is unknown.
         known.any(|known| known.unwrap_or(true))
     };
     vary.chain(same).find_map(|(place, item)| {
@@ -200,7 +200,7 @@ fn of_stage(
     });
     let changed =
         both.filter(|(name, old, new)| old != new && !is_called(name, old.as_ref(), new.as_ref()));
-    // Where nobody knows of which model a part is, it may not differ.
+    // A part of a model whose name is unknown may not differ.
     let names = |items: &[String], component: &str, if_unknown: bool| {
         items.iter().any(|item| {
             names_stage(item, stage, component)

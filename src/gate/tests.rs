@@ -103,7 +103,7 @@ fn runs_that_answered_nothing_are_equal_and_say_nothing() {
 #[test]
 fn more_questions_are_named_only_where_they_would_help() {
     let of = |found: MetricFound| judged(vec![found]).metrics.remove(0).shortfall;
-    // A drop of .085 was measured: .05 less than .1 takes more than the 200 that were asked, and what was lost counts.
+    // A drop of .085 was measured: .05 less than .1 takes more questions than the 200 at hand, and what was lost counts.
     let mut gate = gate(1);
     gate.metrics[0].min_effect = 0.1;
     let judged = judge(&gate, &evidence(vec![paired(counts(200, 17, 0))])).unwrap();

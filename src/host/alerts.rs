@@ -65,7 +65,7 @@ impl Host {
     /// # Errors
     ///
     /// If it does not take it.
-    pub async fn tell(&self, receiver: &Receiver, text: &AlertText) -> Result<()> {
+    pub async fn send_alert(&self, receiver: &Receiver, text: &AlertText) -> Result<()> {
         let json = serde_json::to_string(text).map_err(|error| {
             Error::new(ErrorKind::Internal, format!("a message cannot be written: {error}"))
         })?;

@@ -150,12 +150,12 @@ impl Host {
         }
         let is_computed =
             |it: &PlannedAction| matches!(it, PlannedAction::Run | PlannedAction::Revalidate(_));
-        let asked = |it: &Estimate| match (it.asks, it.requests) {
+        let unrecorded = |it: &Estimate| match (it.asks, it.requests) {
             (false, _) => Some(0),
             (true, None) => None,
             (true, Some(requests)) => Some(requests.saturating_sub(it.recorded.unwrap_or(0))),
         };
-        let mut requests = all.values().map(asked);
+        let mut requests = all.values().map(unrecorded);
         let requests = requests.try_fold(0_u64, |sum, one| Some(sum.saturating_add(one?)));
         Ok(Outlook::Run(Cost { stages: planned.count(is_computed) as u64, requests }))
     }

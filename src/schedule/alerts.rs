@@ -1,4 +1,4 @@
-//! What people are told of the nights of a schedule: one message when a condition begins to hold, one when it has not held for some nights.
+//! Alerts about the nights of a schedule: one message when a condition begins to hold, one when it has not held for some nights.
 //! Pure: what is sent, and where to, is for the process that runs the schedule.
 
 use std::collections::BTreeMap;
@@ -14,17 +14,17 @@ const CLAIM_SECONDS: i64 = 300;
 /// Messages that wait to be sent, at most: those of a receiver that is gone for good are not kept for ever.
 const WAITING_MAX: usize = 64;
 
-/// What people are told of, as a schedule file says it.
+/// The alerts of a schedule, as its file has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Alerts {
     /// Where messages go.
     #[schemars(length(min = 1))]
     pub to: Vec<Receiver>,
-    /// What is told.
+    /// The conditions that send messages.
     #[serde(default = "usual")]
     pub on: Vec<Condition>,
-    /// Nights in a row without a condition after which it is told to be over.
+    /// Nights in a row without a condition after which it is over.
     #[serde(default = "three")]
     #[schemars(range(min = 1, max = 100))]
     pub close_after: u32,
@@ -60,7 +60,7 @@ pub struct Webhook {
     pub allow_private: bool,
 }
 
-/// What people are told of.
+/// A condition that sends messages.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -96,7 +96,7 @@ impl Condition {
     }
 }
 
-/// What has been told of a schedule, and what is to be told.
+/// Conditions that hold, and messages that are to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AlertState {
@@ -111,7 +111,7 @@ pub struct AlertState {
     count: u64,
 }
 
-/// A condition that people were told of.
+/// A condition of which a message was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenAlert {
@@ -151,7 +151,7 @@ pub struct Night<'a> {
 }
 
 impl AlertState {
-    /// Whether nothing was ever told.
+    /// Whether there never was a message.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -196,7 +196,7 @@ impl AlertState {
         });
     }
 
-    /// Keeps what a changed schedule still tells.
+    /// Keeps what the alerts of a changed schedule still have.
     pub fn changed(&mut self, alerts: Option<&Alerts>) {
         match alerts {
             None => *self = Self { count: self.count, ..Self::default() },
@@ -222,7 +222,7 @@ impl AlertState {
 
     /// Takes note of the receivers that do not have a message; one that all have is done. The claim stays, so that a receiver that is down is
     /// not tried at every look.
-    pub fn told(&mut self, number: u64, left: &[usize]) {
+    pub fn sent(&mut self, number: u64, left: &[usize]) {
         for message in self.waiting.iter_mut().filter(|message| message.number == number) {
             message.left = left.to_vec();
         }
@@ -243,8 +243,8 @@ mod tests {
         Alerts { to, on: usual(), close_after: three() }
     }
 
-    /// What is told of nights, each with its verdict: `+` for a beginning, `-` for an end.
-    fn told(nights: &[VerdictWord]) -> String {
+    /// The messages about nights, each with its verdict: `+` for a beginning, `-` for an end.
+    fn messages(nights: &[VerdictWord]) -> String {
         let run: RunId = "20261121-021500123-k3f9qa".parse().unwrap();
         let mut state = AlertState::default();
         for (number, word) in (1..).zip(nights) {
@@ -259,12 +259,15 @@ mod tests {
     }
 
     #[test]
-    fn a_flapping_metric_is_told_twice() {
+    fn a_flapping_metric_sends_two_messages() {
         use VerdictWord::{Fail, Pass};
-        assert_eq!(told(&[Pass, Pass]), "");
-        assert_eq!(told(&[Pass, Fail, Fail]), "+2");
-        assert_eq!(told(&[Fail, Pass, Fail, Pass, Pass, Fail, Pass, Pass, Pass, Pass]), "+1 -9");
-        assert_eq!(told(&[Fail, Pass, Pass, Pass, Fail]), "+1 -4 +5");
+        assert_eq!(messages(&[Pass, Pass]), "");
+        assert_eq!(messages(&[Pass, Fail, Fail]), "+2");
+        assert_eq!(
+            messages(&[Fail, Pass, Fail, Pass, Pass, Fail, Pass, Pass, Pass, Pass]),
+            "+1 -9"
+        );
+        assert_eq!(messages(&[Fail, Pass, Pass, Pass, Fail]), "+1 -4 +5");
     }
 
     #[test]
@@ -277,12 +280,12 @@ mod tests {
         state.claim(1, at(1));
         assert_eq!(state.next(at(1)), None, "another process is at it");
         assert!(state.next(at(2)).is_some(), "that one died");
-        state.told(1, &[1]);
-        assert_eq!(state.next(at(1)), None, "a receiver that is down is not asked at once");
+        state.sent(1, &[1]);
+        assert_eq!(state.next(at(1)), None, "a receiver that is down is left alone for a while");
         assert_eq!(state.next(at(2)).unwrap().left, [1]);
-        state.told(1, &[]);
+        state.sent(1, &[]);
         assert_eq!(state.next(at(2)), None);
-        // A schedule that tells nothing any more forgets what it told.
+        // A schedule without alerts forgets its conditions.
         state.changed(None);
         assert!(state.open.is_empty());
     }

@@ -56,7 +56,7 @@ pub struct ScheduleFile {
     pub ask: Ask,
     /// The gate file that judges each run, relative to the folder in which `apply` runs: read then, and kept with the schedule.
     pub gate: Option<String>,
-    /// Who is told when a night fails: once when it begins, once when it is over.
+    /// Who gets a message when nights begin to fail, and when that is over.
     pub alerts: Option<Alerts>,
 }
 
@@ -235,14 +235,18 @@ fn checked(
     })
 }
 
-/// What is wrong with the receivers of alerts, and with what they are told.
+/// What is wrong with the receivers of alerts, and with their conditions.
 fn wrong_alerts(read: &KindFile<ScheduleFile>, out: &mut Vec<Diagnostic>) {
     let Some(alerts) = &read.file.alerts else { return };
     let mut wrong = |path: &[&str], message: String, help: &str| {
         out.push(read.wrong(&[&["alerts"], path].concat(), message, Some(help)));
     };
     if alerts.on.is_empty() {
-        wrong(&["on"], "nothing is told".to_owned(), "`[failed, fail]`, or leave it out");
+        wrong(
+            &["on"],
+            "no condition sends a message".to_owned(),
+            "`[failed, fail]`, or leave it out",
+        );
     }
     for (at, receiver) in alerts.to.iter().enumerate() {
         let at = at.to_string();

@@ -1,7 +1,7 @@
 //! When runs are due.
 //!
 //! Reading order: `file` (what users write), `calendar` (the planned instants of a pattern in a zone), `state` (what is known of
-//! a schedule, and the events that change it), `alerts` (what people are told), `decision` (what becomes of instants that are due), `log` (a schedule in the
+//! a schedule, and the events that change it), `alerts` (messages about nights), `decision` (what becomes of instants that are due), `log` (a schedule in the
 //! store, where all processes see one order). Nothing here starts a run. Specification: `docs/specs/schedules.md`.
 
 pub mod alerts;

@@ -22,7 +22,7 @@ pub struct ScheduleState {
     pub open: Option<Fired>,
     /// Instants that wait for its end, in the order in which they run.
     pub waiting: Vec<Waiting>,
-    /// What people were told, and are to be.
+    /// Conditions that hold, and messages that are to be sent.
     #[serde(default, skip_serializing_if = "AlertState::is_empty")]
     pub alerts: AlertState,
 }
@@ -134,12 +134,12 @@ pub enum ScheduleEvent {
         waiting: Vec<Waiting>,
     },
     /// A process sends a message of the alerts, which no other does for a while.
-    Telling {
+    Sending {
         message: u64,
         at: DateTime<Utc>,
     },
     /// A message was sent: to all receivers but those `left`.
-    Told {
+    Sent {
         message: u64,
         left: Vec<usize>,
     },
@@ -201,8 +201,8 @@ impl ScheduleState {
                 }
             }
             ScheduleEvent::Requested { waiting } => next.waiting.extend(waiting),
-            ScheduleEvent::Telling { message, at } => next.alerts.claim(*message, *at),
-            ScheduleEvent::Told { message, left } => next.alerts.told(*message, left),
+            ScheduleEvent::Sending { message, at } => next.alerts.claim(*message, *at),
+            ScheduleEvent::Sent { message, left } => next.alerts.sent(*message, left),
         }
         next
     }

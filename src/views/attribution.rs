@@ -125,13 +125,13 @@ impl View for AttributionView {
 }
 
 fn shown(end: &SwapEnd) -> String {
-    let asked = |cost: &Cost| match cost.requests {
+    let requests = |cost: &Cost| match cost.requests {
         Some(requests) => format!("{} requests", count(requests)),
         None => "requests unknown".to_owned(),
     };
     match end {
         SwapEnd::Known { run } => format!("as run {run}"),
-        SwapEnd::Planned(cost) => format!("{} stages, {}", count(cost.stages), asked(cost)),
+        SwapEnd::Planned(cost) => format!("{} stages, {}", count(cost.stages), requests(cost)),
         SwapEnd::Ran { run, .. } => format!("run {run}"),
         SwapEnd::Failed { why } => format!("failed: {}", printable(why, false)),
     }

@@ -41,11 +41,11 @@ pub struct ScheduleStatus {
     /// The last run that succeeded.
     pub last_good: Option<LastRun>,
     pub paused: Option<Pause>,
-    /// Conditions that people were told of and that are not over.
+    /// Conditions of which a message was sent and that are not over.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub alerts: BTreeMap<Condition, OpenAlert>,
     /// Messages that some receiver does not have.
-    pub untold: usize,
+    pub unsent: usize,
 }
 
 /// A run of a schedule that ended.
@@ -111,7 +111,7 @@ impl ScheduleStatus {
             last: ends.first().and_then(LastRun::of),
             last_good: good.first().and_then(LastRun::of),
             paused: state.paused.clone(),
-            untold: state.alerts.waiting.len(),
+            unsent: state.alerts.waiting.len(),
             alerts: state.alerts.open,
         })
     }
@@ -125,17 +125,17 @@ pub fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
     }
 }
 
-/// What people were told of a schedule and is not over, a line each.
-fn told(status: &ScheduleStatus) -> Vec<String> {
+/// Conditions of a schedule that are not over, and messages that are not delivered, a line each.
+fn alerts(status: &ScheduleStatus) -> Vec<String> {
     let line = |(condition, open): (&Condition, &OpenAlert)| {
         let since = date_and_time(open.planned);
         format!("{}: {} since {since}\n", status.name, condition.word())
     };
-    let untold = (status.untold > 0).then(|| {
-        let messages = plural(status.untold, "message");
+    let unsent = (status.unsent > 0).then(|| {
+        let messages = plural(status.unsent, "message");
         format!("{}: {messages} of its alerts not delivered yet\n", status.name)
     });
-    status.alerts.iter().map(line).chain(untold).collect()
+    status.alerts.iter().map(line).chain(unsent).collect()
 }
 
 impl View for StatusView {
@@ -175,7 +175,7 @@ impl View for StatusView {
                 };
                 let silent = self.0.iter().filter(is_silent);
                 let silent = silent.map(|it| format!("{}: {NOTHING_SAID}\n", it.name));
-                let lines: String = silent.chain(self.0.iter().flat_map(told)).collect();
+                let lines: String = silent.chain(self.0.iter().flat_map(alerts)).collect();
                 let mut sections = vec![Section::Table(Grid::new(&header, &[], rows))];
                 sections.extend((!lines.is_empty()).then_some(Section::Text(lines)));
                 sections
@@ -281,8 +281,8 @@ impl HistoryLine {
             ScheduleEvent::Decided(decided) => &decided.skipped,
             ScheduleEvent::Ended { .. }
             | ScheduleEvent::Requested { .. }
-            | ScheduleEvent::Telling { .. }
-            | ScheduleEvent::Told { .. } => &[],
+            | ScheduleEvent::Sending { .. }
+            | ScheduleEvent::Sent { .. } => &[],
         };
         skipped.iter().map(|it| Self {
             at: entry.t_utc,

@@ -293,13 +293,19 @@ impl Shortfall {
             Some(questions) => format!("; about {} would tell", plural_of(questions, "question")),
             None => String::new(),
         };
-        let unit = match &paired.answered.clusters {
-            Some(clusters) => format!("clusters of `{}`", clusters.column),
-            None => "questions".to_owned(),
+        let discordant = |units| match &paired.answered.clusters {
+            Some(clusters) => {
+                let verb = if units == 1 { "rejects" } else { "reject" };
+                let clusters_of = plural_of(units, "discordant cluster");
+                format!("{clusters_of} of `{}` {verb}", clusters.column)
+            }
+            None if units == 1 => "1 discordant question rejects".to_owned(),
+            None => format!("{} reject", plural_of(units, "discordant question")),
         };
         match self {
-            Self::TooFewDiscordant { discordant, needed } => format!(
-                "cannot tell: a {drop} of {measured}, and with discordant {unit} as few as {discordant} it may be chance; {needed} needed"
+            Self::TooFewDiscordant { discordant: found, needed } => format!(
+                "cannot tell: a {drop} of {measured}, and {} nothing; {needed} needed",
+                discordant(*found)
             ),
             Self::MayBeChance { questions } => {
                 let about = about(*questions);

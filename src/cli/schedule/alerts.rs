@@ -1,4 +1,4 @@
-//! Tells people what the log of a schedule says is to be told.
+//! Sends the messages that the log of a schedule has.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Scheduler<'_> {
     /// # Errors
     ///
     /// If the store fails, or a receiver does not take a message: a later look sends it again.
-    pub(super) async fn tell(&self) -> Result<()> {
+    pub(super) async fn send_alerts(&self) -> Result<()> {
         let log = ScheduleLog::of(self.store, self.name);
         let writer = writer_name(self.store);
         let clock = self.environment.host.clock();
@@ -35,9 +35,9 @@ impl Scheduler<'_> {
             }
             let claim = |state: &ScheduleState| {
                 let message = next(&state.alerts, &clock).map(|it| it.number);
-                Ok(message.map(|message| ScheduleEvent::Telling { message, at: clock.now() }))
+                Ok(message.map(|message| ScheduleEvent::Sending { message, at: clock.now() }))
             };
-            let Some((head, ScheduleEvent::Telling { message: number, .. })) =
+            let Some((head, ScheduleEvent::Sending { message: number, .. })) =
                 log.append(&writer, claim).await?
             else {
                 break;
@@ -50,15 +50,15 @@ impl Scheduler<'_> {
             let mut left = Vec::new();
             for at in &message.left {
                 let Some(receiver) = receivers.to.get(*at) else { continue };
-                if let Err(error) = self.environment.host.tell(receiver, &text).await {
+                if let Err(error) = self.environment.host.send_alert(receiver, &text).await {
                     left.push(*at);
                     failed = Err(error);
                 }
             }
-            let told = |_: &ScheduleState| {
-                Ok(Some(ScheduleEvent::Told { message: number, left: left.clone() }))
+            let sent = |_: &ScheduleState| {
+                Ok(Some(ScheduleEvent::Sent { message: number, left: left.clone() }))
             };
-            log.append(&writer, told).await?;
+            log.append(&writer, sent).await?;
         }
         failed
     }
@@ -82,7 +82,7 @@ pub async fn test(name: &PipelineName, environment: &Environment) -> Result<()> 
     let text = AlertText::test(name, environment.host.clock().now());
     let mut failed = None;
     for (at, receiver) in (1..).zip(&alerts.to) {
-        match environment.host.tell(receiver, &text).await {
+        match environment.host.send_alert(receiver, &text).await {
             Ok(()) => environment.output.remark(format!("receiver {at} took it")),
             Err(error) => {
                 environment.output.remark(format!("receiver {at}: {error}"));

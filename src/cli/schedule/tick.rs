@@ -113,15 +113,15 @@ enum Standing {
 }
 
 impl Scheduler<'_> {
-    /// Looks at the schedule, and tells people what is to be told.
+    /// Looks at the schedule, and sends the messages of its alerts.
     ///
     /// # Errors
     ///
     /// If the store fails, or the pipeline is not valid: then nothing is decided.
     pub async fn tick(&self) -> Result<Ticked> {
         let ticked = Box::pin(self.look()).await;
-        // What happened is in the log: who cannot be told now is told at a later look.
-        if let Err(error) = self.tell().await {
+        // The messages are in the log: a later look sends what cannot be sent now.
+        if let Err(error) = self.send_alerts().await {
             let hint = error.hint.iter().map(|hint| format!("; {hint}"));
             let hint: String = hint.collect();
             self.environment.output.remark(format!("schedule `{}`: {error}{hint}", self.name));

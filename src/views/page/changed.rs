@@ -136,11 +136,11 @@ async fn traced(
 
 /// Both answers to a question, one below the other.
 fn fold(question: &ChangedQuestion, proofs: &[Option<Traced>; 2]) -> Option<Section> {
-    let asked = proofs.iter().flatten().find_map(asked).unwrap_or_default();
+    let text = proofs.iter().flatten().find_map(question_text).unwrap_or_default();
     let key: Vec<&str> = question.key.iter().flatten().map(String::as_str).collect();
     let [before, now] = question.values.map(shown);
-    let asked: String = printable(&asked, true).chars().take(QUESTION_CHARS_MAX).collect();
-    let title = format!("{}: {before} → {now}  {asked}", key.join("/"));
+    let text: String = printable(&text, true).chars().take(QUESTION_CHARS_MAX).collect();
+    let title = format!("{}: {before} → {now}  {text}", key.join("/"));
     let sections: Vec<Section> = ["baseline", "candidate"]
         .into_iter()
         .zip(proofs)
@@ -153,7 +153,7 @@ fn fold(question: &ChangedQuestion, proofs: &[Option<Traced>; 2]) -> Option<Sect
     (!sections.is_empty()).then_some(Section::Fold { title, sections })
 }
 
-fn asked(traced: &Traced) -> Option<String> {
+fn question_text(traced: &Traced) -> Option<String> {
     match traced {
         Traced::Answers(audit) => audit.question.text.clone(),
         Traced::Item(item) => item.question.text.clone(),

@@ -108,8 +108,8 @@ impl<'a> RunPage<'a> {
             }
         }
         let mut reports = Vec::new();
-        for outcome in run.tables() {
-            let page = reports::of_stage(outcome, |name| run.table(name), store).await?;
+        for table in run.tables() {
+            let page = reports::of_stage(table, |name| run.table(name), store).await?;
             reports.extend(page.iter().flat_map(|page| page.drawn()).collect::<Vec<_>>());
         }
         let answers: u64 = run.models.values().map(|usage| usage.answers).sum();
@@ -194,7 +194,7 @@ async fn verdict_of(run: &RunSummary, store: &Store) -> Result<Option<(VerdictVi
     Ok(Some((view, verdict)))
 }
 
-/// The accuracies of a run over all rows: of other metrics, nobody has said which values are better.
+/// The accuracies of a run over all rows: of other metrics, which values are better is unknown.
 fn accuracies(side: &Side) -> Vec<GatedMetric> {
     let records = side.stages.iter().map(|(name, (_, found))| (name, &found.record));
     let is_accuracy = |record: &proofmill_store::Artifact| {

@@ -22,7 +22,7 @@ fn equal_runs_are_never_a_change() {
     let (word, verdict) = gated.judge(&answers(3, 2), &answers(3, 2));
     assert_eq!(word, "pass", "{verdict:#}");
     assert_eq!(verdict["evidence"]["metrics"][0]["found"]["equal"]["questions"], 3);
-    assert!(gated.shown().contains("both runs measured the same table, 3 questions"));
+    assert!(gated.shown().contains("both runs measured the same table, 3 of 3 questions answered"));
     // Asked again, one of three answers came out otherwise, either way.
     for right in [1, 3] {
         let (word, verdict) = gated.judge(&answers(3, 2), &answers(3, right));

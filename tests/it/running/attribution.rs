@@ -141,14 +141,20 @@ fn five_changed_parts_are_told_apart_and_no_more_is_asked_than_was_planned() {
 
 #[test]
 fn runs_that_cannot_be_made_of_other_parts_are_refused() {
-    let workspace = Workspace::with("pipeline: p\nstages: { a: { sql: SELECT 1 AS x } }\n");
+    let workspace = Workspace::with("pipeline: p\nstages:\n  a: { sql: SELECT 1 AS x }\n");
     workspace.run();
     workspace.edit("p.yaml", "1 AS x", "2 AS x");
     workspace.run();
-    let found = workspace.json(&["diff", "--attribute"]);
-    assert_eq!(found["metrics"], json!([]), "no metrics, nothing to say");
-    workspace.edit("p.yaml", "2 AS x", "1/0 AS x");
+    workspace.proofmill(&["diff", "--attribute"]).expect(2).says("neither run has metrics");
+    workspace.edit(
+        "p.yaml",
+        "2 AS x }",
+        "1 AS x }\n  m: { measure: { from: a, metrics: { x: x } } }",
+    );
+    workspace.run();
+    workspace.edit("p.yaml", "1 AS x", "1/0 AS x");
     workspace.proofmill(&["run", "p.yaml"]).expect(1);
-    workspace.proofmill(&["diff", "--attribute"]).expect(2).says("did not succeed");
+    let failed = workspace.json(&["runs"])[0]["run"].as_str().unwrap().to_owned();
+    workspace.proofmill(&["diff", "p", &failed, "--attribute"]).expect(2).says("did not succeed");
     workspace.proofmill(&["diff", "--dry-run"]).expect(2).says("--attribute");
 }

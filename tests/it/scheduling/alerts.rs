@@ -31,21 +31,21 @@ impl Workspace {
     }
 
     /// What a file of alerts has: whether each message is open or closed.
-    fn told(&self) -> Vec<Json> {
+    fn messages(&self) -> Vec<Json> {
         let text = std::fs::read_to_string(self.path("alerts.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
 #[test]
-fn a_condition_is_told_once_when_it_begins_and_once_when_it_is_over() {
+fn a_condition_sends_one_message_when_it_begins_and_one_when_it_is_over() {
     let (url, received) = serve(took);
     let workspace = nightly(&format!(
         "{{ file: alerts.jsonl }}, {{ webhook: {{ url: '{url}/hook', allow_private: true }} }}"
     ));
     let states = || {
         workspace
-            .told()
+            .messages()
             .iter()
             .map(|it| it["state"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
@@ -68,7 +68,7 @@ fn a_condition_is_told_once_when_it_begins_and_once_when_it_is_over() {
     assert_eq!(states(), ["open", "closed"]);
     let sent = received.lock().unwrap();
     let bodies: Vec<&Json> = sent.iter().map(|(_, body)| body).collect();
-    assert_eq!(bodies, workspace.told().iter().collect::<Vec<_>>());
+    assert_eq!(bodies, workspace.messages().iter().collect::<Vec<_>>());
     let text = bodies[0]["text"].as_str().unwrap();
     assert!(text.starts_with("schedule nights: the night did not succeed (run "), "{text}");
 }
@@ -80,17 +80,17 @@ fn a_receiver_that_is_down_or_inside_gets_nothing_and_the_others_get_theirs() {
     let workspace = nightly(&format!("{metadata}, {inside}, {{ file: alerts.jsonl }}"));
     let said = workspace.night(false);
     assert!(said.contains("no public address") && said.contains("allow_private"), "{said}");
-    assert_eq!(workspace.told().len(), 1);
+    assert_eq!(workspace.messages().len(), 1);
     let status = workspace.proofmill(&["schedule", "status"]).stdout;
     assert!(status.contains("nights: 1 message of its alerts not delivered yet"), "{status}");
     // It is not tried again at once, and the file has no second line.
     workspace.proofmill(&["schedule", "tick"]).expect(0);
-    assert_eq!(workspace.told().len(), 1);
+    assert_eq!(workspace.messages().len(), 1);
     workspace
         .proofmill(&["schedule", "test-alerts", "nights"])
         .expect(2)
         .says("receiver 3 took it");
-    assert_eq!(workspace.told()[1]["state"], "test");
+    assert_eq!(workspace.messages()[1]["state"], "test");
 }
 
 #[test]
@@ -135,5 +135,8 @@ fn wrong_alerts_are_refused_at_their_place() {
         workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("s.yaml:7").says(said);
     }
     workspace.write("s.yaml", schedule.replace("close_after: 2", "close_after: 2\n  on: []"));
-    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("nothing is told");
+    workspace
+        .proofmill(&["schedule", "apply", "s.yaml"])
+        .expect(3)
+        .says("no condition sends a message");
 }
