@@ -293,6 +293,8 @@ OUTCOME = re.compile("succeeded|failed|interrupted")
 ENDINGS = {"succeeded": "succeeded", "failed": "failed", "interrupted": "stopped"}
 PIPELINE = {"name": NAME, "path": str, "yaml_sha256": HEX}
 PLACE = {"seq": number, "sha256": HEX}
+PART_OF_RUN = re.compile("file|params|inputs|models|memory")
+TRIGGER = {"kind": str, "name~": NAME, "planned~": TIME, "of~": RUN, "from~": RUN, "part~": PART_OF_RUN}
 VERDICT = re.compile("pass|fail|cannot_tell|not_comparable|not_finished")
 SOURCE = {"role": str, "sha256": HEX, "bytes": number, "stored": bool}
 SOURCES = {"*": SOURCE}
@@ -315,7 +317,7 @@ AUDIT_ENTRY = {
     **CHAINED, "tree": [HEX], "open": [{"run": RUN, "pipeline": NAME}], "writer": str, "extensions~": dict,
     "event": {
         "|": any_value, "adopted": {"runs": [ADOPTED_RUN]}, "key": {"verifier": str},
-        "run_began": {"run": RUN, "pipeline": PIPELINE, "trigger": {"kind": str, "name?": NAME, "planned?": TIME}},
+        "run_began": {"run": RUN, "pipeline": PIPELINE, "trigger": TRIGGER},
         "run_ended": {"run": RUN, "pipeline": NAME, "how": HOW, "manifest?": HEX, "log?": PLACE,
                       "heads~": {"*": PLACE}, "late~": bool},
         "judged": {"gate": NAME, "pipeline": NAME, "candidate": RUN, "baseline?": RUN, "word": VERDICT,

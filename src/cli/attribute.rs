@@ -10,7 +10,7 @@ use crate::cli::environment::Environment;
 use crate::cli::stop::on_signals;
 use crate::diff::swap::{Swap, SwapEnd, effects};
 use crate::host::counterfactual::{Outlook, PastRun, difference};
-use crate::system::metrics::{MetricPoint, measured};
+use crate::stages::tables::metrics::{MetricPoint, measured};
 use crate::views::attribution::AttributionView;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_catalog::summary::{RunSummary, summary};

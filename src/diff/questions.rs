@@ -12,7 +12,7 @@ use crate::stages::tables::values::Key;
 
 /// The samples of a question.
 #[derive(Default)]
-pub struct Question {
+pub struct QuestionSamples {
     pub cluster: Option<String>,
     samples: usize,
     /// Identities of the samples, as far as they have some.
@@ -20,7 +20,7 @@ pub struct Question {
     values: Vec<f64>,
 }
 
-impl Question {
+impl QuestionSamples {
     /// The mean of the samples that were answered.
     pub fn mean(&self) -> Option<f64> {
         let sum: f64 = self.values.iter().sum();
@@ -35,12 +35,12 @@ impl Question {
 }
 
 /// The questions of a run.
-pub struct Questions(BTreeMap<Key, Question>);
+pub struct Questions(BTreeMap<Key, QuestionSamples>);
 
 impl Questions {
     /// Of the rows of a group, with the values of one metric.
     pub(super) fn of(rows: Vec<Row>, group: &Key, metric: usize) -> Self {
-        let mut all: BTreeMap<Key, Question> = BTreeMap::new();
+        let mut all: BTreeMap<Key, QuestionSamples> = BTreeMap::new();
         for row in rows.into_iter().filter(|row| row.group == *group) {
             let question = all.entry(row.key).or_default();
             question.samples += 1;
@@ -63,8 +63,8 @@ impl Questions {
 pub struct QuestionPair {
     /// The values of its columns.
     pub key: Key,
-    pub baseline: Question,
-    pub candidate: Question,
+    pub baseline: QuestionSamples,
+    pub candidate: QuestionSamples,
 }
 
 impl QuestionPair {
@@ -118,30 +118,30 @@ pub fn paired(
 ) -> Result<Vec<QuestionPair>, String> {
     let (mut pairs, mut missing, mut uneven) = (Vec::new(), Vec::new(), Vec::new());
     // What the other run has of a question says how its rows are called; where they have no identity, they are called as the question.
-    let lost = |side: usize, key: &Key, other: &Question| {
+    let lost = |side: usize, key: &Key, other: &QuestionSamples| {
         let is_lost = |id: &&String| failed[side].contains(*id);
         match (other.row_ids.as_slice(), key.as_slice()) {
             ([], [Some(only)]) if failed[side].contains(only) => other.samples,
             (ids, _) => ids.iter().filter(is_lost).count(),
         }
     };
-    let unanswered = |question: &Question| Question {
+    let unanswered = |question: &QuestionSamples| QuestionSamples {
         samples: question.samples,
         cluster: question.cluster.clone(),
-        ..Question::default()
+        ..QuestionSamples::default()
     };
     for (key, baseline) in ours.0 {
         match theirs.0.remove(&key) {
             Some(candidate) => {
                 let samples = baseline.samples.max(candidate.samples);
-                let are_lost = |side: usize, own: &Question, other: &Question| {
+                let are_lost = |side: usize, own: &QuestionSamples, other: &QuestionSamples| {
                     samples - own.samples <= lost(side, &key, other)
                 };
                 match are_lost(0, &baseline, &candidate) && are_lost(1, &candidate, &baseline) {
                     true => pairs.push(QuestionPair {
                         key,
-                        baseline: Question { samples, ..baseline },
-                        candidate: Question { samples, ..candidate },
+                        baseline: QuestionSamples { samples, ..baseline },
+                        candidate: QuestionSamples { samples, ..candidate },
                     }),
                     false => uneven.push(key),
                 }

@@ -6,7 +6,7 @@ use proofmill_base::ids::RunId;
 use proofmill_store::RunPart;
 use serde::Serialize;
 
-use crate::system::metrics::MetricPoint;
+use crate::stages::tables::metrics::MetricPoint;
 
 /// One of two runs, but with a part of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

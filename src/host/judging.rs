@@ -27,7 +27,7 @@ use crate::host::kept::KeptPipeline;
 use crate::session::Engine;
 use crate::stages::load::{LIMIT, Loaded};
 use crate::stages::stored_tables::PinnedTables;
-use crate::system::metrics::{MetricPoint, measured};
+use crate::stages::tables::metrics::{MetricPoint, measured};
 
 /// A verdict, and where it is.
 #[derive(Clone, Debug)]

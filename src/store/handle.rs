@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::error::{Result, is_transient};
 use crate::staging::sweep;
-use crate::{DurableLocal, Format, Key, LogFolder, StoreError};
+use crate::{DurableLocal, Format, Key, StoreError};
 use proofmill_base::clock::Clock;
 use proofmill_base::digest::Digest;
 use proofmill_base::retry::RetryPolicy;
@@ -40,7 +40,7 @@ struct Parts {
     retry: RetryPolicy,
     verified: Mutex<HashSet<(Key, Digest)>>,
     /// The last entry of each log that was seen, where the search for its head goes on.
-    seen: Mutex<HashMap<LogFolder, u64>>,
+    seen: Mutex<HashMap<String, u64>>,
 }
 
 impl Store {
@@ -73,17 +73,17 @@ impl Store {
         Self { parts: Arc::new(parts), format: Arc::clone(&self.format) }
     }
 
-    /// The last entry of a log that this process saw; 0 if it saw none.
-    pub(crate) fn seen(&self, log: &LogFolder) -> u64 {
+    /// The last entry of the log in a folder that this process saw; 0 if it saw none.
+    pub(crate) fn seen(&self, log: &str) -> u64 {
         let seen = self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(log).copied().unwrap_or(0)
     }
 
     /// Takes note of the last entry of a log. Logs of runs are many, and each is read once.
-    pub(crate) fn saw(&self, log: &LogFolder, seq: u64) {
+    pub(crate) fn saw(&self, log: &str, seq: u64) {
         let mut seen = self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() < LOGS_SEEN_MAX || seen.contains_key(log) {
-            seen.insert(log.clone(), seq);
+            seen.insert(log.to_owned(), seq);
         }
     }
 

@@ -6,9 +6,7 @@ use object_store::ObjectStore as _;
 use object_store::path::Path;
 
 use crate::listing::{names, unlisted};
-use crate::open_log::{ChainOnly, LogRecord as _, OpenLog, OpenLogError};
-use crate::{Head, Key, Store, StoreError};
-use proofmill_base::digest::Digest;
+use crate::{Key, Store, StoreError};
 use proofmill_base::ids::{MemoryName, PipelineName, RunId};
 
 /// Entries that a reader requests at a time: first, and at most.
@@ -18,7 +16,7 @@ const WINDOW_MAX: u64 = 128;
 const DIGITS: usize = 20;
 
 /// The folder of a log.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFolder {
     path: String,
     /// Number of the first entry.
@@ -68,34 +66,18 @@ impl LogFolder {
         }
     }
 
+    /// The path of the folder.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Its name in the audit log.
     pub fn name(&self) -> &str {
         self.path.strip_suffix("/log").unwrap_or(&self.path)
     }
 
-    /// The last entry of the log; `None` if it has none.
-    ///
-    /// # Errors
-    ///
-    /// When the store fails.
-    pub async fn last(&self, store: &Store) -> Result<Option<Head>, StoreError> {
-        if !self.has_checkpoints() {
-            // Found in few requests, however long the log is. One that is broken is for its readers to report.
-            let head = match OpenLog::<ChainOnly>::new(self.clone()).head(store).await {
-                Ok(head) => head,
-                Err(OpenLogError::Store(error)) if !error.is_broken_record() => return Err(error),
-                Err(_) => None,
-            };
-            return Ok(head.map(|last| Head { seq: last.entry.seq(), sha256: last.sha256 }));
-        }
-        let Some(seq) = self.extent(store).await?.entry else { return Ok(None) };
-        // One that is removed meanwhile is covered by a checkpoint.
-        let bytes = store.get_opt(&self.entry(seq)).await?;
-        Ok(bytes.map(|bytes| Head { seq, sha256: Digest::of(&bytes) }))
-    }
-
     /// Whether entries are removed once a checkpoint covers them, so that the log does not begin with its first.
-    fn has_checkpoints(&self) -> bool {
+    pub(crate) fn has_checkpoints(&self) -> bool {
         self.name() == "ledger"
     }
 

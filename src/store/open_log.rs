@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::numbered::{self, LogFolder};
 use crate::sealed::{Record, seal, unseal};
-use crate::{Created, Key, Store, StoreError};
+use crate::{Created, Head, Key, Store, StoreError};
 use proofmill_base::digest::Digest;
 
 /// Keys that one round of the search for the head looks at.
@@ -210,7 +210,7 @@ impl<E: LogRecord> OpenLog<E> {
                 return Ok(None);
             }
             let bytes = store.get(&self.folder.entry(next - 1)).await?;
-            store.saw(&self.folder, next - 1);
+            store.saw(self.folder.path(), next - 1);
             return self.parse(next - 1, &bytes).map(Some);
         }
     }
@@ -220,7 +220,7 @@ impl<E: LogRecord> OpenLog<E> {
     async fn first_missing(&self, store: &Store) -> Result<u64> {
         let first = self.folder.first();
         // Known to exist below `from`, and to be missing at `to`. The last entry that this process saw is looked at again.
-        let (mut from, mut to) = (store.seen(&self.folder).max(first), None::<u64>);
+        let (mut from, mut to) = (store.seen(self.folder.path()).max(first), None::<u64>);
         loop {
             let probes: Vec<u64> = match to {
                 // Each as far again: 1, 2, 4 … entries further.
@@ -267,5 +267,28 @@ impl<E: LogRecord> OpenLog<E> {
             }
         }
         Ok(entries)
+    }
+}
+
+impl LogFolder {
+    /// The last entry of the log; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn last(&self, store: &Store) -> std::result::Result<Option<Head>, StoreError> {
+        if !self.has_checkpoints() {
+            // Found in few requests, however long the log is. One that is broken is for its readers to report.
+            let head = match OpenLog::<ChainOnly>::new(self.clone()).head(store).await {
+                Ok(head) => head,
+                Err(OpenLogError::Store(error)) if !error.is_broken_record() => return Err(error),
+                Err(_) => None,
+            };
+            return Ok(head.map(|last| Head { seq: last.entry.seq(), sha256: last.sha256 }));
+        }
+        let Some(seq) = self.extent(store).await?.entry else { return Ok(None) };
+        // One that is removed meanwhile is covered by a checkpoint.
+        let bytes = store.get_opt(&self.entry(seq)).await?;
+        Ok(bytes.map(|bytes| Head { seq, sha256: Digest::of(&bytes) }))
     }
 }

@@ -18,8 +18,8 @@ use crate::run::bind::tables;
 use crate::session::{Content, Engine, StageTable, Stored};
 use crate::stages::error::StageError;
 use crate::stages::queries::sql_kind::quoted;
+use crate::stages::tables::metrics::{MetricPoint, measured};
 use crate::stages::tables::query::TextsAndNumbers;
-use crate::system::metrics::{MetricPoint, measured};
 use crate::system::rows::ColumnType::{Count, Number, Text, Time};
 use crate::system::rows::{Cell, Columns, batch, schema};
 

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::draw::cells::format_float;
 use crate::report::units::date_and_time;
-use crate::system::metrics::{MetricPoint, measured};
+use crate::stages::tables::metrics::{MetricPoint, measured};
 use crate::views::section::{Grid, Section, View};
 use proofmill_base::ids::RunId;
 use proofmill_base::styled::printable;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::draw::cells::format_float;
 use crate::draw::plot::series::{Plot, SERIES_MAX};
 use crate::report::units::date_and_time;
-use crate::system::metrics::{MetricPoint, measured};
+use crate::stages::tables::metrics::{MetricPoint, measured};
 use crate::views::section::{Grid, Section, View};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::suggest;

@@ -2,6 +2,7 @@
 
 pub mod columns;
 pub mod export;
+pub mod metrics;
 pub mod outside;
 pub mod paired;
 pub mod query;

@@ -9,7 +9,7 @@ use crate::gate::verdict::GateVerdict;
 use crate::report::units::date_and_time;
 use crate::run::reports::{self, PageBlock};
 use crate::session::Engine;
-use crate::system::metrics::{MetricPoint, measured};
+use crate::stages::tables::metrics::{MetricPoint, measured};
 use crate::views::errors::ErrorsView;
 use crate::views::page::changed::ChangedView;
 use crate::views::page::metrics::StageMetrics;

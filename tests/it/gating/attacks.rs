@@ -127,11 +127,8 @@ fn two_nights_without_answers_are_no_pass_and_no_rate_drops_by_two() {
     let gated = Gated::new(
         "channel: good\nmetrics: [{ metric: judged.accuracy, min_effect: 0.05, unit: [id] }]\n",
     );
-    let silent = |n: usize| {
-        let all = answers(n, 0).into_iter();
-        all.map(|it| Answer { correct: None, ..it }).collect::<Vec<_>>()
-    };
-    let (word, verdict) = gated.judge(&silent(100), &silent(100));
+    gated.0.edit("p.yaml", "doc, correct,", "doc, CAST(NULL AS BOOLEAN) AS correct,");
+    let (word, verdict) = gated.judge(&answers(100, 80), &answers(100, 80));
     assert_eq!(word, "cannot_tell", "{verdict:#}");
     assert!(gated.shown().contains("no question was answered"));
     let gated = Gated::new("metrics: [{ metric: judged.accuracy, min_effect: 2, unit: [id] }]\n");

@@ -131,6 +131,12 @@ fn five_changed_parts_are_told_apart_and_no_more_is_asked_than_was_planned() {
     assert_eq!(workspace.json(&["trends", "parts", "accuracy"]).as_array().unwrap().len(), 2);
     let verified = workspace.json(&["audit", "verify", "--all", "--level", "3"]);
     assert_eq!(verified["findings"], json!([]));
+    let printed = workspace.proofmill(&["audit", "verifier"]).expect(0).stdout;
+    workspace.write("verify.py", printed);
+    let mut second = std::process::Command::new("python3");
+    second.arg("-B").arg(workspace.path("verify.py")).arg(workspace.path("store"));
+    let second = second.output().unwrap();
+    assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stdout));
     let log = workspace.proofmill(&["audit", "log"]).stdout;
     assert!(log.contains("with the inputs of"), "{log}");
     // Again, it is all in the store.
