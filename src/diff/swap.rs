@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proofmill_base::ids::RunId;
 use proofmill_store::RunPart;
+use proofmill_udfs::stats;
 use serde::Serialize;
 
 use crate::stages::tables::metrics::MetricPoint;
@@ -81,6 +82,11 @@ impl PartEffect {
     }
 }
 
+/// A sum of differences that is none, but for its rounding.
+fn rounded(sum: f64) -> f64 {
+    if sum.abs() <= stats::ROUNDING { 0.0 } else { sum }
+}
+
 /// The metrics of each swap that has any. Those of the two runs as they were are `runs`.
 pub fn effects(
     runs: [&[MetricPoint]; 2],
@@ -124,7 +130,7 @@ pub fn effects(
             metric: point.metric.clone(),
             of: point.of.clone(),
             values: then,
-            together: together.filter(|_| parts.len() > 1),
+            together: together.filter(|_| parts.len() > 1).map(rounded),
             parts,
         }
     };

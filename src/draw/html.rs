@@ -82,10 +82,10 @@ impl Html {
         let _ = writeln!(self.0, "<p class=\"note\">{}</p>", inert(text));
     }
 
-    /// A picture with what stands for it where none is shown. Inside an address, nothing that an SVG may hold is run or fetched.
-    pub fn picture(&mut self, svg: &str, instead: &str) {
-        let (address, instead) = (address(svg), inert(instead));
-        let _ = writeln!(self.0, "<p><img src=\"{address}\" alt=\"{instead}\"></p>");
+    /// A picture with its title, for those who see none. Inside an address, nothing that an SVG may hold is run or fetched.
+    pub fn picture(&mut self, svg: &str, title: &str) {
+        let (address, title) = (address(svg), inert(title));
+        let _ = writeln!(self.0, "<p><img src=\"{address}\" alt=\"{title}\"></p>");
     }
 
     /// Opens something that readers unfold.

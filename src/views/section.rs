@@ -21,8 +21,9 @@ pub enum Section {
     Drawn(String),
     Table(Grid),
     Plot(Plot),
-    /// A picture that was drawn before, and the text that stands for it.
+    /// A picture that was drawn before, what it is called, and the text that stands for it.
     Picture {
+        title: String,
         text: String,
         svg: String,
     },

@@ -33,8 +33,11 @@ fn add(html: &mut Html, section: &Section) {
         Section::Text(text) => html.lines(&cut(text, TEXT_BYTES_MAX.min(room)), false),
         Section::Drawn(text) => html.lines(&cut(text, TEXT_BYTES_MAX.min(room)), true),
         Section::Table(grid) => table(html, grid, room),
-        Section::Plot(plot) => picture(html, &svg::draw(plot, None), &draw(plot), room),
-        Section::Picture { text, svg } => picture(html, svg, text, room),
+        Section::Plot(plot) => {
+            let title = format!("{} over {}", plot.y, plot.x);
+            picture(html, &svg::draw(plot, None), &title, &draw(plot), room);
+        }
+        Section::Picture { title, text, svg } => picture(html, svg, title, text, room),
         Section::Fold { title, sections } => {
             html.open_fold(&cut(title, CELL_BYTES_MAX));
             sections.iter().for_each(|section| add(html, section));
@@ -43,10 +46,10 @@ fn add(html: &mut Html, section: &Section) {
     }
 }
 
-fn picture(html: &mut Html, svg: &str, instead: &str, room: usize) {
+fn picture(html: &mut Html, svg: &str, title: &str, instead: &str, room: usize) {
     // An address is at most three times as long as what it holds.
     if svg.len() <= PICTURE_BYTES_MAX.min(room / 3) {
-        html.picture(svg, &cut(instead, CELL_BYTES_MAX));
+        html.picture(svg, &cut(title, CELL_BYTES_MAX));
     } else {
         html.lines(&cut(instead, TEXT_BYTES_MAX.min(room)), true);
     }

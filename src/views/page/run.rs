@@ -20,7 +20,7 @@ use crate::views::verdict::{NOTHING_SAID, VerdictView};
 use proofmill_base::error::Result;
 use proofmill_base::ids::RunId;
 use proofmill_catalog::audit::channels::last_verdict;
-use proofmill_catalog::summary::{RunSummary, list, summary};
+use proofmill_catalog::summary::{RunSummary, ended, list, summary};
 use proofmill_pipeline::gate::{Better, GatedMetric};
 use proofmill_pipeline::kinds::statistics::ACCURACY;
 use proofmill_pipeline::role::KindRole;
@@ -130,8 +130,11 @@ impl<'a> RunPage<'a> {
 
     /// The heading of the page.
     pub fn title(&self) -> String {
-        let word = self.verdict.as_ref().map(|verdict| format!(": {}", verdict.word().word()));
-        format!("{}, run {}{}", self.summary.pipeline, self.summary.run, word.unwrap_or_default())
+        let RunSummary { pipeline, run, .. } = self.summary;
+        match &self.verdict {
+            Some(verdict) => format!("{pipeline}, run {run}: {}", verdict.word().word()),
+            None => format!("{pipeline}, run {run}: {}", ended(self.summary)),
+        }
     }
 
     /// What the run was made of.
@@ -237,7 +240,10 @@ fn drawn(block: &PageBlock) -> Vec<Section> {
     let heading = block.title.as_ref().map(|title| Section::Text(format!("{title}\n")));
     let content = block.content.clone();
     let drawn = match &block.svg {
-        Some(svg) => Section::Picture { text: content, svg: svg.clone() },
+        Some(svg) => {
+            let title = block.title.clone().unwrap_or_else(|| "a picture of the report".to_owned());
+            Section::Picture { title, text: content, svg: svg.clone() }
+        }
         None => Section::Drawn(content),
     };
     heading.into_iter().chain([drawn]).collect()

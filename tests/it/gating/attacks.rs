@@ -134,7 +134,8 @@ fn two_nights_without_answers_are_no_pass_and_no_rate_drops_by_two() {
     let gated = Gated::new("metrics: [{ metric: judged.accuracy, min_effect: 2, unit: [id] }]\n");
     gated.run(&answers(100, 100), &[]);
     gated.run(&answers(100, 0), &[]);
-    gated.gate(&[]).expect(3).says("no rate drops by 2").says("`0.02`");
+    let refused = gated.0.proofmill(&["gate", "--file", "gate.yaml"]).expect(3);
+    refused.says("no rate drops by 2").says("`0.02`").says("gate.yaml:3:");
 }
 
 #[test]
