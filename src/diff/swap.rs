@@ -143,7 +143,7 @@ mod tests {
 
     fn points(value: f64) -> Vec<MetricPoint> {
         vec![MetricPoint {
-            run: "20261128t010203004z-0000000000".parse().unwrap(),
+            run: "20261121-021500123-k3f9qa".parse().unwrap(),
             started_at: chrono::DateTime::UNIX_EPOCH,
             stage: "judged".to_owned(),
             metric: "accuracy".to_owned(),
