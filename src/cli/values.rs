@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use proofmill_base::clock::parse_duration;
-use proofmill_pipeline::models::Ask;
+use proofmill_pipeline::models::{Ask, Share};
 
 /// `NAME=VALUE`.
 pub fn parse_param(text: &str) -> Result<(String, String), String> {
@@ -46,16 +46,14 @@ pub fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
 
 /// A share in percent: `10%`.
 pub fn parse_share(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let share = number.map(|number| number / 100.0).filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "expected a share above 0 % and up to 100 %, such as `10%`".to_owned())
+    text.parse::<Share>().map(Share::fraction)
 }
 
 /// Where answers come from, by its name.
 pub fn ask() -> impl TypedValueParser<Value = Ask> {
     let named = |name: String| {
-        let found = Ask::ALL.into_iter().find(|ask| ask.name() == name);
+        let found = Ask::OF_COMMANDS.into_iter().find(|ask| ask.name() == name);
         found.ok_or_else(|| format!("`{name}` is not one of them"))
     };
-    PossibleValuesParser::new(Ask::ALL.map(Ask::name)).try_map(named)
+    PossibleValuesParser::new(Ask::OF_COMMANDS.map(Ask::name)).try_map(named)
 }

@@ -1,11 +1,14 @@
 //! What two runs were made of: parameters, code, files, and stage by stage what changed and why.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::run::reason::{Change, Reason};
+use crate::stages::load::Draft;
+use crate::stages::stored_tables::PinnedTables;
 use proofmill_base::error::Result;
 use proofmill_base::ids::{Fingerprint, StageName};
 use proofmill_catalog::lineage::inputs_of;
@@ -47,6 +50,15 @@ impl Side {
         let fits = |found: &Fingerprint| found.to_string() == fingerprint;
         let mut records = self.stages.values().map(|(_, found)| found.record.as_ref());
         records.find(|record| fits(&record.fingerprint))
+    }
+
+    /// The tables of its stages whose rows come from outside, for a pipeline that is to have the same.
+    pub fn outside(&self, draft: &Draft) -> PinnedTables {
+        let found = draft.outside().filter_map(|(name, _)| {
+            let (_, found) = self.stages.get(name)?;
+            Some((name.clone(), Arc::clone(&found.record)))
+        });
+        found.collect()
     }
 
     /// The stage whose answers a table comes from: itself, or the nearest one upstream; `None` if no stage answers.

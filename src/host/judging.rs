@@ -26,7 +26,6 @@ use crate::host::Host;
 use crate::host::kept::KeptPipeline;
 use crate::session::Engine;
 use crate::stages::load::{LIMIT, Loaded};
-use crate::stages::stored_tables::PinnedTables;
 use crate::stages::tables::metrics::{MetricPoint, measured};
 
 /// A verdict, and where it is.
@@ -223,11 +222,7 @@ impl Host {
     async fn kept(&self, side: &Side, engine: &Arc<Engine>, store: &Store) -> Option<Loaded> {
         let kept = KeptPipeline::of(&side.run, store).await.ok()?;
         let draft = kept.draft().ok()?;
-        let outside = draft.outside().filter_map(|(name, _)| {
-            let (_, found) = side.stages.get(name)?;
-            Some((name.clone(), Arc::clone(&found.record)))
-        });
-        let pinned: PinnedTables = outside.collect();
+        let pinned = side.outside(&draft);
         let (loaded, _) = self.load_kept(draft, kept.texts, pinned, engine, store).await.ok()?;
         let prepared = loaded.prepared.as_ref()?;
         // A stage that cannot be prepared is missing: which models it asks is unknown.

@@ -8,6 +8,7 @@ pub mod judging;
 pub mod kept;
 pub mod post;
 mod process;
+mod sample;
 mod start;
 
 pub use process::{Host, HostParts};

@@ -1,5 +1,7 @@
 //! Settings of `models`: what `generate`, `score`, `embed` and the like may name.
 
+use std::str::FromStr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -113,7 +115,7 @@ pub enum Pooling {
 }
 
 /// Where answers of endpoints come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
     /// From the ledger, where it has them.
@@ -121,16 +123,61 @@ pub enum Ask {
     Ledger,
     /// From the endpoints, all of them, as a generation of their own: new answers and new tables, beside the recorded ones.
     All,
+    /// From the ledger; and a sample of this share, `2%`, is requested once more and compared. Only for schedules.
+    Sample(Share),
+}
+
+/// A share above nothing and up to all, in parts of a million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Share(u32);
+
+/// What one whole is.
+const WHOLE: f64 = 1e6;
+
+impl Share {
+    /// As a number from 0 to 1.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / WHOLE
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        let parts = number.map(|number| (number / 100.0 * WHOLE).round());
+        let parts = parts.filter(|parts| (1.0..=WHOLE).contains(parts));
+        let wrong = "expected a share above 0 % and up to 100 %, such as `10%`";
+        parts.map(|parts| Self(parts as u32)).ok_or_else(|| wrong.to_owned())
+    }
+}
+
+impl TryFrom<String> for Share {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Share> for String {
+    fn from(share: Share) -> Self {
+        format!("{}%", share.fraction() * 100.0)
+    }
 }
 
 impl Ask {
-    pub const ALL: [Self; 2] = [Self::Ledger, Self::All];
+    /// Those that a command takes.
+    pub const OF_COMMANDS: [Self; 2] = [Self::Ledger, Self::All];
 
     /// Its name in files and commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ledger => "ledger",
             Self::All => "all",
+            Self::Sample(_) => "sample",
         }
     }
 

@@ -90,7 +90,8 @@ pub fn apply(
     at: DateTime<Utc>,
 ) -> Result<ScheduleEvent, CalendarError> {
     let reason = if state.paused.is_some() { SkipReason::Paused } else { SkipReason::Edited };
-    Ok(ScheduleEvent::Applied { schedule, skipped: undecided(state, at, reason)?, at })
+    let skipped = undecided(state, at, reason)?;
+    Ok(ScheduleEvent::Applied { schedule: Box::new(schedule), skipped, at })
 }
 
 /// The event that pauses a schedule.

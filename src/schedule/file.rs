@@ -53,7 +53,7 @@ pub struct ScheduleFile {
     pub budget: Option<String>,
     /// Where answers of endpoints come from.
     #[serde(default)]
-    pub ask: Ask,
+    pub ask: AskFile,
     /// The gate file that judges each run, relative to the folder in which `apply` runs: read then, and kept with the schedule.
     pub gate: Option<String>,
     /// Who gets a message when nights begin to fail, and when that is over.
@@ -65,6 +65,19 @@ pub struct ScheduleFile {
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
     Schedule,
+}
+
+/// Where answers of endpoints come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AskFile {
+    /// From the ledger, where it has them.
+    #[default]
+    Ledger,
+    /// From the endpoints, all of them, as a generation of their own.
+    All,
+    /// From the ledger; and a sample of this share, `2%`, is requested once more and compared.
+    Sample(String),
 }
 
 /// What becomes of instants that were missed.
@@ -198,6 +211,14 @@ fn checked(
     }
     let gate = file.gate.as_deref().map(checks.gate).transpose();
     let gate = gate.map_err(|reason| wrong("gate", reason, None));
+    let ask = match &file.ask {
+        AskFile::Ledger => Some(Ask::Ledger),
+        AskFile::All => Some(Ask::All),
+        AskFile::Sample(share) => {
+            let share = share.parse().map_err(|reason| wrong("ask", reason, None));
+            share.map(Ask::Sample).ok()
+        }
+    };
     if file.missed == Missed::All(0) {
         wrong("missed", "`all` needs at least 1".to_owned(), Some("`none` runs none of them"));
     }
@@ -229,7 +250,7 @@ fn checked(
         window_seconds: window_seconds?,
         overlap: file.overlap,
         budget: file.budget,
-        ask: file.ask,
+        ask: ask?,
         gate: gate.ok()?.map(Box::new),
         alerts: file.alerts,
     })

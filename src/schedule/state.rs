@@ -1,7 +1,7 @@
 //! What is known of a schedule, and the closed set of events that change it.
 
 use chrono::{DateTime, Utc};
-use proofmill_base::ids::RunId;
+use proofmill_base::ids::{RunId, StageName};
 use proofmill_catalog::audit::entry::{Ending, VerdictWord};
 use serde::{Deserialize, Serialize};
 
@@ -93,13 +93,42 @@ pub enum SkipReason {
     Edited,
 }
 
+/// Answers of a stage that were requested once more, and compared with those that the run has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampledStage {
+    pub stage: StageName,
+    /// The models that it asks, by their names in the file.
+    pub models: Vec<String>,
+    /// Answers that came again.
+    pub again: u64,
+    /// Those of them that are other texts.
+    pub differ: u64,
+    /// Requests of the sample that had no answer this time.
+    pub failed: u64,
+    /// What the endpoints call themselves in the answers.
+    pub reported: Vec<String>,
+    /// Some of those that differ.
+    pub examples: Vec<ChangedAnswer>,
+}
+
+/// An answer that is another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangedAnswer {
+    pub row: String,
+    /// The beginning of each.
+    pub before: String,
+    pub now: String,
+}
+
 /// What an entry of the log of a schedule says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ScheduleEvent {
     /// A file was applied, and counts from then on.
     Applied {
-        schedule: Schedule,
+        schedule: Box<Schedule>,
         /// Instants of the schedule before that no process had looked at.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         skipped: Vec<Skipped>,
@@ -128,6 +157,9 @@ pub enum ScheduleEvent {
         /// Requests that endpoints answered, where the pipeline has any: with none, the night says nothing about them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requests: Option<u64>,
+        /// What came of the sample of answers that was requested once more, stage by stage, if there was one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sampled: Vec<SampledStage>,
     },
     /// Instants are to run that are not due: now, or again.
     Requested {
@@ -170,7 +202,7 @@ impl ScheduleState {
         let later = |at: &DateTime<Utc>| Some(self.decided.map_or(*at, |decided| decided.max(*at)));
         match event {
             ScheduleEvent::Applied { schedule, at, .. } => {
-                next.schedule = Some(schedule.clone());
+                next.schedule = Some(schedule.as_ref().clone());
                 next.alerts.changed(schedule.alerts.as_ref());
                 next.decided = later(at);
             }

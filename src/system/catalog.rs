@@ -6,13 +6,14 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, Result};
-use proofmill_base::ids::RunId;
+use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_catalog::audit::entry::AuditEvent;
 use proofmill_catalog::audit::log::AuditLog;
 use proofmill_catalog::summary::{RunSummary, ended, list};
-use proofmill_schedule::log::{ScheduleLog, names};
+use proofmill_schedule::log::{ScheduleEntry, ScheduleLog, names};
 use proofmill_schedule::state::{ScheduleEvent, Why};
 use proofmill_store::{StageStatus, Store};
+use proofmill_udfs::stats;
 
 use crate::run::bind::tables;
 use crate::session::{Content, Engine, StageTable, Stored};
@@ -37,11 +38,19 @@ pub enum SystemTable {
     Errors,
     Nights,
     Verdicts,
+    AskedAgain,
 }
 
 impl SystemTable {
-    pub const ALL: [Self; 6] =
-        [Self::Runs, Self::Stages, Self::Metrics, Self::Errors, Self::Nights, Self::Verdicts];
+    pub const ALL: [Self; 7] = [
+        Self::Runs,
+        Self::Stages,
+        Self::Metrics,
+        Self::Errors,
+        Self::Nights,
+        Self::Verdicts,
+        Self::AskedAgain,
+    ];
 
     /// Its name in SQL.
     pub fn name(self) -> &'static str {
@@ -52,6 +61,7 @@ impl SystemTable {
             Self::Errors => "system.errors",
             Self::Nights => "system.nights",
             Self::Verdicts => "system.verdicts",
+            Self::AskedAgain => "system.asked_again",
         }
     }
 
@@ -132,6 +142,20 @@ impl SystemTable {
                 ("judged_at", Time),
                 ("sha256", Text),
             ],
+            Self::AskedAgain => &[
+                ("schedule", Text),
+                ("planned", Time),
+                ("run", Text),
+                ("stage", Text),
+                ("models", Text),
+                ("again", Count),
+                ("differ", Count),
+                ("failed", Count),
+                ("low", Number),
+                ("high", Number),
+                ("reported", Text),
+                ("examples", Text),
+            ],
         }
     }
 
@@ -167,6 +191,7 @@ pub async fn system_tables(
             SystemTable::Errors => errors(&runs, store, engine).await?,
             SystemTable::Nights => nights(store).await?,
             SystemTable::Verdicts => verdicts(store).await?,
+            SystemTable::AskedAgain => sampled(store).await?,
         };
         tables.insert(*table, filled(*table, &rows)?);
     }
@@ -283,43 +308,75 @@ async fn errors(runs: &[Listed], store: &Store, engine: &Engine) -> Result<Vec<V
     Ok(rows)
 }
 
-/// The runs of schedules that have ended.
-async fn nights(store: &Store) -> Result<Vec<Vec<Cell>>> {
-    let mut rows = Vec::new();
+/// The entries of schedules that end a run, each with the schedule; of a schedule that cannot be read, its name alone.
+async fn ends(store: &Store) -> Result<Vec<(PipelineName, Option<ScheduleEntry>)>> {
+    let mut all = Vec::new();
     for name in names(store).await? {
         let is_end = |event: &ScheduleEvent| matches!(event, ScheduleEvent::Ended { .. });
         let log = ScheduleLog::of(store, &name);
-        let ends = match log.latest(usize::MAX, |entry| is_end(&entry.event)).await {
-            Ok(ends) => ends,
+        match log.latest(usize::MAX, |entry| is_end(&entry.event)).await {
+            Ok(ends) => all.extend(ends.into_iter().map(|entry| (name.clone(), Some(entry)))),
             // One schedule that cannot be read hides no other.
-            Err(error) if error.is_broken() => {
-                let mut row = vec![Cell::text(&name), Cell::Null, Cell::Null, Cell::Null];
-                row.push(Cell::text(UNREADABLE));
-                row.resize_with(8, || Cell::Null);
-                rows.push(row);
-                continue;
-            }
+            Err(error) if error.is_broken() => all.push((name, None)),
             Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(all)
+}
+
+/// The runs of schedules that have ended.
+async fn nights(store: &Store) -> Result<Vec<Vec<Cell>>> {
+    let row = |(name, entry): (PipelineName, Option<ScheduleEntry>)| {
+        let mut row = vec![Cell::text(&name)];
+        let Some(ScheduleEntry { event, before, t_utc, .. }) = entry else {
+            row.resize_with(4, || Cell::Null);
+            row.push(Cell::text(UNREADABLE));
+            row.resize_with(SystemTable::Nights.columns().len(), || Cell::Null);
+            return Some(row);
         };
-        for entry in ends {
-            let ScheduleEvent::Ended { run, how, verdict, requests } = &entry.event else {
-                continue;
-            };
-            let fired = entry.before.open.as_ref();
-            let why = |why: Why| match why {
-                Why::Due => "due",
-                Why::Triggered => "triggered",
-                Why::Backfilled => "backfilled",
-            };
+        let ScheduleEvent::Ended { run, how, verdict, requests, .. } = event else { return None };
+        let why = |why: Why| match why {
+            Why::Due => "due",
+            Why::Triggered => "triggered",
+            Why::Backfilled => "backfilled",
+        };
+        row.extend([
+            Cell::some(before.open.as_ref().map(|fired| fired.planned), Cell::Time),
+            Cell::text(run),
+            Cell::some(before.open.as_ref().map(|fired| why(fired.why)), Cell::text),
+            Cell::text(how.word()),
+            Cell::some(verdict.map(|verdict| verdict.word()), Cell::text),
+            Cell::some(requests, Cell::count),
+            Cell::Time(t_utc),
+        ]);
+        Some(row)
+    };
+    Ok(ends(store).await?.into_iter().filter_map(row).collect())
+}
+
+/// The samples of answers that were requested once more, stage by stage.
+async fn sampled(store: &Store) -> Result<Vec<Vec<Cell>>> {
+    let mut rows = Vec::new();
+    for (name, entry) in ends(store).await? {
+        let Some(ScheduleEntry { event, before, .. }) = entry else { continue };
+        let ScheduleEvent::Ended { run, sampled, .. } = event else { continue };
+        let planned = before.open.as_ref().map(|fired| fired.planned);
+        for it in sampled {
+            let share = stats::wilson(it.differ, it.again, 0.95).ok();
+            let examples = serde_json::to_string(&it.examples).unwrap_or_default();
             rows.push(vec![
                 Cell::text(&name),
-                Cell::some(fired.map(|fired| fired.planned), Cell::Time),
-                Cell::text(run),
-                Cell::some(fired.map(|fired| why(fired.why)), Cell::text),
-                Cell::text(how.word()),
-                Cell::some(verdict.map(|verdict| verdict.word()), Cell::text),
-                Cell::some(*requests, Cell::count),
-                Cell::Time(entry.t_utc),
+                Cell::some(planned, Cell::Time),
+                Cell::text(&run),
+                Cell::text(&it.stage),
+                Cell::text(it.models.join(", ")),
+                Cell::count(it.again),
+                Cell::count(it.differ),
+                Cell::count(it.failed),
+                Cell::some(share.as_ref().map(|it| it.low), Cell::Number),
+                Cell::some(share.as_ref().map(|it| it.high), Cell::Number),
+                Cell::text(it.reported.join(", ")),
+                Cell::text(examples),
             ]);
         }
     }

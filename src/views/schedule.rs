@@ -10,10 +10,14 @@ use proofmill_schedule::alerts::{Condition, OpenAlert};
 use proofmill_schedule::calendar::{Calendar, Planned, Wall};
 use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::{ScheduleEntry, ScheduleLog};
-use proofmill_schedule::state::{Fired, Pause, ScheduleEvent, SkipReason, Skipped, Why};
+use proofmill_schedule::state::{
+    Fired, Pause, SampledStage, ScheduleEvent, SkipReason, Skipped, Why,
+};
 use proofmill_store::{Life, Store, life};
+use proofmill_udfs::stats;
 use serde::Serialize;
 
+use crate::draw::cells::format_float;
 use crate::report::units::{date_and_time, plural};
 use crate::views::section::{Grid, Section, View};
 use crate::views::verdict::NOTHING_SAID;
@@ -60,17 +64,21 @@ pub struct LastRun {
     /// Requests that endpoints answered, if the pipeline has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
+    /// The sample of answers that was requested once more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<SampledStage>,
 }
 
 impl LastRun {
     /// Of the entry of a run that ended; `None` of another.
     pub fn of(ended: &ScheduleEntry) -> Option<Self> {
         let open = ended.before.open.as_ref()?;
-        let ScheduleEvent::Ended { how, verdict, requests, .. } = &ended.event else {
+        let ScheduleEvent::Ended { how, verdict, requests, sampled, .. } = &ended.event else {
             return None;
         };
         let (planned, run) = (open.planned, open.run.clone());
-        Some(Self { planned, run, how: *how, verdict: *verdict, requests: *requests })
+        let (how, verdict, requests, sampled) = (*how, *verdict, *requests, sampled.clone());
+        Some(Self { planned, run, how, verdict, requests, sampled })
     }
 }
 
@@ -125,6 +133,28 @@ pub fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
     }
 }
 
+/// What came of the sample of the last night, a line for each stage.
+fn sampled(status: &ScheduleStatus) -> Vec<String> {
+    let line = |it: &SampledStage| {
+        let (again, differ) = (it.again, it.differ);
+        let share = stats::wilson(differ, again, 0.95).ok();
+        let share = share.map(|it| {
+            let percent = |share: f64| format_float(share * 100.0);
+            format!(" (95 %: {} to {} % of all)", percent(it.low), percent(it.high))
+        });
+        let failed =
+            if it.failed > 0 { format!(", {} without answer", it.failed) } else { String::new() };
+        let answers = plural(again as usize, "answer");
+        format!(
+            "{}: requested once more, {differ} of {answers} of `{}` differ{}{failed}\n",
+            status.name,
+            it.stage,
+            share.unwrap_or_default()
+        )
+    };
+    status.last.iter().flat_map(|last| &last.sampled).map(line).collect()
+}
+
 /// Conditions of a schedule that are not over, and messages that are not delivered, a line each.
 fn alerts(status: &ScheduleStatus) -> Vec<String> {
     let line = |(condition, open): (&Condition, &OpenAlert)| {
@@ -171,10 +201,13 @@ impl View for StatusView {
             false => {
                 let rows = self.0.iter().map(row).collect();
                 let is_silent = |it: &&ScheduleStatus| {
-                    it.last.as_ref().is_some_and(|last| last.requests == Some(0))
+                    it.last
+                        .as_ref()
+                        .is_some_and(|last| last.requests == Some(0) && last.sampled.is_empty())
                 };
                 let silent = self.0.iter().filter(is_silent);
                 let silent = silent.map(|it| format!("{}: {NOTHING_SAID}\n", it.name));
+                let silent = silent.chain(self.0.iter().flat_map(sampled));
                 let lines: String = silent.chain(self.0.iter().flat_map(alerts)).collect();
                 let mut sections = vec![Section::Table(Grid::new(&header, &[], rows))];
                 sections.extend((!lines.is_empty()).then_some(Section::Text(lines)));

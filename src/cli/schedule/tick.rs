@@ -6,7 +6,7 @@ use proofmill_catalog::summary::summary;
 use proofmill_schedule::decision::decide;
 use proofmill_schedule::file::Schedule;
 use proofmill_schedule::log::ScheduleLog;
-use proofmill_schedule::state::{Fired, ScheduleEvent, ScheduleState, Skipped};
+use proofmill_schedule::state::{Fired, SampledStage, ScheduleEvent, ScheduleState, Skipped};
 use proofmill_store::{Life, Store, Trigger, life, order_stop, writer_name};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ use crate::views::schedule::{TickView, Ticked, skipped};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_pipeline::gate::Gate;
-use proofmill_pipeline::models::Ask;
+use proofmill_pipeline::models::{Ask, Share};
 use proofmill_pipeline::project::plain;
 
 /// Starts what is due, once.
@@ -137,8 +137,10 @@ impl Scheduler<'_> {
         if let Some(open) = state.open.clone() {
             match self.standing(&open.run).await? {
                 Standing::Ended(how) => {
-                    state =
-                        self.ended(&log, state.schedule.as_ref(), &open.run, how, None).await?.0;
+                    state = self
+                        .ended(&log, state.schedule.as_ref(), &open.run, how, (None, Vec::new()))
+                        .await?
+                        .0;
                 }
                 Standing::Alive => alive = Some(open.run),
                 Standing::Dead { has_begun } => {
@@ -198,7 +200,7 @@ impl Scheduler<'_> {
         schedule: Option<&Schedule>,
         run: &RunId,
         how: Ending,
-        requests: Option<u64>,
+        (requests, sampled): (Option<u64>, Vec<SampledStage>),
     ) -> Result<(ScheduleState, Option<VerdictWord>)> {
         // Before the end is entered: a process that dies in between leaves a run to judge.
         let verdict = match schedule.and_then(|schedule| schedule.gate.as_ref()) {
@@ -207,7 +209,9 @@ impl Scheduler<'_> {
         };
         let event = |state: &ScheduleState| {
             let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
-            Ok(is_open.then(|| ScheduleEvent::Ended { run: run.clone(), how, verdict, requests }))
+            let sampled = sampled.clone();
+            let end = || ScheduleEvent::Ended { run: run.clone(), how, verdict, requests, sampled };
+            Ok(is_open.then(end))
         };
         let state = match log.append(&writer_name(self.store), event).await? {
             Some((head, _)) => head.state,
@@ -313,8 +317,31 @@ impl Scheduler<'_> {
         if let Some(error) = &ended.result.error {
             environment.output.remark(format!("run {run}: {error}"));
         }
-        let (_, verdict) = self.ended(log, Some(schedule), run, how, requests).await?;
+        let sampled = match (schedule.ask, how) {
+            (Ask::Sample(share), Ending::Succeeded) => self.sample(share, *planned, run).await?,
+            _ => Vec::new(),
+        };
+        let said = (requests, sampled);
+        let (_, verdict) = self.ended(log, Some(schedule), run, how, said).await?;
         Ok(Ticked::Ran { fired, how, verdict })
+    }
+
+    /// Has a share of the answers of a run given once more, as the generation of its instant.
+    async fn sample(
+        &self,
+        share: Share,
+        planned: DateTime<Utc>,
+        run: &RunId,
+    ) -> Result<Vec<SampledStage>> {
+        let run = summary(self.store, run).await?;
+        let host = &self.environment.host;
+        let sampled = Box::pin(host.sample(&run, share, &generation(planned), self.store)).await;
+        // The night is what it is: a sample that cannot be had is said, and decides nothing.
+        Ok(sampled.unwrap_or_else(|error| {
+            let message = format!("run {}: no sample of its answers: {error}", run.run);
+            self.environment.output.remark(message);
+            Vec::new()
+        }))
     }
 
     async fn not_run(
@@ -331,7 +358,8 @@ impl Scheduler<'_> {
                 // The pipeline is another one now: what it began stays as it was.
                 self.environment.output.remark(format!("run {} cannot go on: {error}", fired.run));
                 let how = Ending::Killed;
-                let (_, verdict) = self.ended(log, Some(schedule), &fired.run, how, None).await?;
+                let said = (None, Vec::new());
+                let (_, verdict) = self.ended(log, Some(schedule), &fired.run, how, said).await?;
                 Ok(Ticked::Ran { fired: fired.clone(), how, verdict })
             }
             Standing::Dead { .. } => Err(error),
@@ -347,7 +375,11 @@ impl Scheduler<'_> {
 fn pipeline(schedule: &Schedule, planned: DateTime<Utc>) -> Pipeline {
     let params: Vec<(String, String)> =
         schedule.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
-    let word = || planned.format("%Y%m%dt%H%M%S%3fz").to_string();
-    let generation = (schedule.ask == Ask::All).then(word);
+    let generation = (schedule.ask == Ask::All).then(|| generation(planned));
     Pipeline { generation, ..Pipeline::with(schedule.pipeline.as_ref(), &params) }
+}
+
+/// The generation of the answers of a planned instant.
+fn generation(planned: DateTime<Utc>) -> String {
+    planned.format("%Y%m%dt%H%M%S%3fz").to_string()
 }

@@ -30,7 +30,7 @@ pub struct Verify {
     /// Whether sentences of the memory are believed without asking the model.
     #[serde(default)]
     pub trust_memory: bool,
-    /// Whether the direct belief in a hypothesis is asked with question and answer.
+    /// Whether the direct belief in a hypothesis is requested with question and answer.
     #[serde(default)]
     pub question: bool,
     /// Table of entailments that users blocked: columns `hypothesis` and `premises`.

@@ -59,6 +59,7 @@ fn a_due_instant_is_fired_once() {
         how: Ending::Succeeded,
         verdict: None,
         requests: None,
+        sampled: Vec::new(),
     });
     assert_eq!(state.open, None);
     assert_eq!(decided(&state, "01T02:30"), None);
@@ -89,6 +90,7 @@ fn missed_instants_are_made_up_as_the_file_says() {
         how: Ending::Failed,
         verdict: None,
         requests: None,
+        sampled: Vec::new(),
     });
     assert_eq!(decided(&state, "05T10:02").unwrap().fired.unwrap().planned, time("04T02:00"));
 }
@@ -117,6 +119,7 @@ fn an_instant_during_a_run_is_skipped_or_waits_as_the_file_says() {
         how: Ending::Succeeded,
         verdict: None,
         requests: None,
+        sampled: Vec::new(),
     });
     assert_eq!(decided(&state, "03T04:00").unwrap().fired.unwrap().planned, time("03T02:00"));
     // What waits longer than the window is missed.
@@ -152,6 +155,7 @@ fn paused_time_is_not_made_up_and_an_edit_counts_from_its_instant() {
         how: Ending::Succeeded,
         verdict: None,
         requests: None,
+        sampled: Vec::new(),
     });
     let other = Schedule { cron: "0 3 * * *".to_owned(), ..schedule("") };
     let state = state.after(&apply(&state, other.clone(), time("01T02:30")).unwrap());

@@ -126,6 +126,7 @@ impl World {
                 how: Ending::Succeeded,
                 verdict: None,
                 requests: None,
+                sampled: Vec::new(),
             };
             Ok(is_open.then_some(event))
         };

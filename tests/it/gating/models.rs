@@ -120,6 +120,52 @@ fn a_schedule_asks_under_its_instant() {
     assert_eq!(received.lock().unwrap().len(), 30);
 }
 
+/// A model that changes behind its name is seen by a sample, and the night stays as the ledger has it.
+#[test]
+fn a_sample_of_the_answers_is_requested_once_more_and_compared() {
+    let (workspace, received) = asking(answer, "");
+    let sent = || received.lock().unwrap().len();
+    let schedule = "kind: schedule\nname: nights\npipeline: p.yaml\ncron: '0 2 * * *'\nask: { sample: 100% }\n";
+    workspace.write("s.yaml", schedule);
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    for sent_then in [20, 30] {
+        workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+        workspace.proofmill(&["schedule", "tick"]).expect(0);
+        assert_eq!(sent(), sent_then);
+        let run = workspace.json(&["show", "--run", "nightly"]);
+        assert_eq!(workspace.json(&["runs"])[0]["metrics"][0]["value"], 1.0, "{run:#}");
+    }
+    let status = workspace.json(&["schedule", "status"]);
+    let sampled = &status[0]["last"]["sampled"][0];
+    assert_eq!((&sampled["again"], &sampled["differ"]), (&json!(10), &json!(1)), "{status:#}");
+    assert_eq!(sampled["reported"], json!(["m-2"]));
+    assert_eq!(sampled["examples"], json!([{ "row": "q3", "before": "yes", "now": "no" }]));
+    let shown = workspace.proofmill(&["schedule", "status"]).stdout;
+    assert!(
+        shown.contains("requested once more, 1 of 10 answers of `said` differ (95 %: "),
+        "{shown}"
+    );
+    assert!(!shown.contains("says nothing about the models"), "{shown}");
+    let rows = workspace.json(&["sql", "SELECT stage, models, again, differ, low < 0.1 AND high > 0.1 AS is_in FROM system.asked_again"]);
+    let row =
+        json!({ "stage": "said", "models": "reader", "again": 10, "differ": 1, "is_in": true });
+    assert_eq!(rows, json!([row, row]));
+    // The answers of the run are still those of the ledger, and those of the sample are kept beside them.
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    assert_eq!(sent(), 30);
+    workspace.write("s.yaml", schedule.replace("100%", "1%"));
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+    workspace.proofmill(&["schedule", "tick"]).expect(0);
+    assert_eq!(sent(), 31, "a sample has at least one");
+    for wrong in ["0%", "101%", "2", "two"] {
+        workspace.write("s.yaml", schedule.replace("100%", wrong));
+        workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("s.yaml:5:");
+    }
+    let verified = workspace.json(&["audit", "verify", "--all", "--level", "3"]);
+    assert_eq!(verified["findings"], json!([]));
+}
+
 #[test]
 fn a_budget_of_requests_or_money_stops_a_run_which_is_not_finished_then() {
     let prices = ", prices: { prompt: 100000, completion: 500000 }";
