@@ -1,6 +1,7 @@
 //! From the arguments to the exit code.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -18,6 +19,9 @@ use proofmill_base::styled::{Styled, is_hostile};
 /// Stack of the threads that plan queries: deep expressions recurse.
 const STACK_BYTES: usize = 8 << 20;
 
+/// How long the end of a command waits for its threads.
+const THREADS_END: Duration = Duration::from_millis(100);
+
 /// Runs the command that the arguments name.
 pub fn start() -> ExitCode {
     console::escape_panics();
@@ -34,8 +38,9 @@ pub fn start() -> ExitCode {
     };
     let result = log(&cli.global, &environment).and_then(|()| runtime()).and_then(|runtime| {
         let done = runtime.block_on(dispatch(&cli.command, &environment));
-        // A thread that still reads a file must not keep the program from ending.
-        runtime.shutdown_background();
+        // A thread that still reads a file must not keep the program from ending for long. Threads that end are waited for: letting one go
+        // while it ends makes older glibc read its memory after that is gone (bug 19951).
+        runtime.shutdown_timeout(THREADS_END);
         done
     });
     match result {
