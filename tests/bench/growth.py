@@ -171,13 +171,15 @@ class Bucket:
     NAME = "evals"
 
     def __init__(self) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+        from moto.moto_server import werkzeug_app
         from werkzeug.serving import make_server
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        self.app, self.lock = DomainDispatcherApplication(create_backend_app), threading.Lock()
+        self.app, self.lock = werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app), threading.Lock()
         self.counted: Counter = Counter()
-        server = make_server("127.0.0.1", 0, self.answer, True, request_handler=MotoRequestHandler)
+        # Older ones have no handler of their own.
+        handler = getattr(werkzeug_app, "MotoRequestHandler", None)
+        server = make_server("127.0.0.1", 0, self.answer, True, request_handler=handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.url = f"s3://{self.NAME}/store"
         self.env = {
