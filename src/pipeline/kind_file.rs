@@ -63,7 +63,8 @@ pub fn parse<T: JsonSchema + DeserializeOwned>(
         Err(error) => {
             // What a schema does not say: names of a closed set, and of other keys which kind of file this is.
             let said = error.to_string();
-            let value = said.strip_prefix("unknown variant `").and_then(|it| it.split('`').next());
+            // A value in backticks is one of the file.
+            let value = said.split('`').nth(1);
             let found = value.and_then(|value| holder(&node, value));
             let (path, span) =
                 found.unwrap_or_else(|| ("kind".to_owned(), node.at(&["kind"]).span));
@@ -84,7 +85,12 @@ fn holder(node: &Node, value: &str) -> Option<(String, Span)> {
         Value::Seq(items) => items.iter().find_map(|item| holder(item, value)),
         _ => None,
     };
-    node.entries().iter().find_map(|(key, node)| match node.as_str() == Some(value) {
+    let is_it = |node: &Node| match &node.value {
+        Value::Str(text) => text == value,
+        Value::Int(number) => number.to_string().as_str() == value,
+        _ => false,
+    };
+    node.entries().iter().find_map(|(key, node)| match is_it(node) {
         true => Some((key.name.clone(), node.span)),
         false => holder(node, value).or_else(|| in_list(node)),
     })

@@ -1,8 +1,5 @@
 //! Sends the messages that the log of a schedule has.
 
-use std::sync::Arc;
-
-use proofmill_schedule::alerts::{AlertState, Message};
 use proofmill_schedule::log::ScheduleLog;
 use proofmill_schedule::state::{ScheduleEvent, ScheduleState};
 use proofmill_store::writer_name;
@@ -30,11 +27,11 @@ impl Scheduler<'_> {
         let mut failed = Ok(());
         for _ in 0..MESSAGES_MAX {
             let state = log.head().await?.state;
-            if next(&state.alerts, &clock).is_none() {
+            if state.alerts.next(clock.now()).is_none() {
                 break;
             }
             let claim = |state: &ScheduleState| {
-                let message = next(&state.alerts, &clock).map(|it| it.number);
+                let message = state.alerts.next(clock.now()).map(|it| it.number);
                 Ok(message.map(|message| ScheduleEvent::Sending { message, at: clock.now() }))
             };
             let Some((head, ScheduleEvent::Sending { message: number, .. })) =
@@ -62,13 +59,6 @@ impl Scheduler<'_> {
         }
         failed
     }
-}
-
-fn next<'a>(
-    alerts: &'a AlertState,
-    clock: &Arc<dyn proofmill_base::clock::Clock>,
-) -> Option<&'a Message> {
-    alerts.next(clock.now())
 }
 
 /// Sends a message to all receivers of a schedule.

@@ -335,7 +335,11 @@ impl Scheduler<'_> {
     ) -> Result<Vec<SampledStage>> {
         let run = summary(self.store, run).await?;
         let host = &self.environment.host;
-        let sampled = Box::pin(host.sample(&run, share, &generation(planned), self.store)).await;
+        let word = generation(planned);
+        let sampled = tokio::select! {
+            sampled = Box::pin(host.sample(&run, share, &word, self.store)) => sampled,
+            () = self.stop.cancelled() => Err(Error::new(ErrorKind::Interrupted, "stopped")),
+        };
         // The night is what it is: a sample that cannot be had is said, and decides nothing.
         Ok(sampled.unwrap_or_else(|error| {
             let message = format!("run {}: no sample of its answers: {error}", run.run);

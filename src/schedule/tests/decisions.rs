@@ -38,6 +38,12 @@ fn after(state: &ScheduleState, decided: Decided) -> ScheduleState {
     state.after(&ScheduleEvent::Decided(decided))
 }
 
+/// The end of the run that was fired.
+fn ended(how: Ending) -> ScheduleEvent {
+    let run = run(7);
+    ScheduleEvent::Ended { run, how, verdict: None, requests: None, sampled: Vec::new() }
+}
+
 /// The numbers of instants by reason.
 fn skipped(decided: &Decided) -> Vec<(u64, SkipReason)> {
     decided.skipped.iter().map(|it| (it.count, it.reason.clone())).collect()
@@ -54,13 +60,7 @@ fn a_due_instant_is_fired_once() {
     // Neither later, nor by a clock that went back.
     assert_eq!(decided(&state, "01T02:01"), None);
     assert_eq!(decided(&state, "01T01:00"), None);
-    let state = state.after(&ScheduleEvent::Ended {
-        run: run(7),
-        how: Ending::Succeeded,
-        verdict: None,
-        requests: None,
-        sampled: Vec::new(),
-    });
+    let state = state.after(&ended(Ending::Succeeded));
     assert_eq!(state.open, None);
     assert_eq!(decided(&state, "01T02:30"), None);
     assert!(decided(&state, "02T02:00").unwrap().fired.is_some());
@@ -85,13 +85,7 @@ fn missed_instants_are_made_up_as_the_file_says() {
     assert_eq!(all.waiting.len(), 2);
     let state = after(&state, all);
     assert_eq!(decided(&state, "05T10:01"), None, "they wait for each other");
-    let state = state.after(&ScheduleEvent::Ended {
-        run: run(7),
-        how: Ending::Failed,
-        verdict: None,
-        requests: None,
-        sampled: Vec::new(),
-    });
+    let state = state.after(&ended(Ending::Failed));
     assert_eq!(decided(&state, "05T10:02").unwrap().fired.unwrap().planned, time("04T02:00"));
 }
 
@@ -114,13 +108,7 @@ fn an_instant_during_a_run_is_skipped_or_waits_as_the_file_says() {
     assert_eq!(skipped(&later), [(1, SkipReason::Superseded { by: time("03T02:00") })]);
     let state = after(&state, later);
     assert_eq!(decided(&state, "03T03:00"), None);
-    let state = state.after(&ScheduleEvent::Ended {
-        run: run(7),
-        how: Ending::Succeeded,
-        verdict: None,
-        requests: None,
-        sampled: Vec::new(),
-    });
+    let state = state.after(&ended(Ending::Succeeded));
     assert_eq!(decided(&state, "03T04:00").unwrap().fired.unwrap().planned, time("03T02:00"));
     // What waits longer than the window is missed.
     let late = decided(&state, "04T01:00").unwrap();
@@ -150,13 +138,7 @@ fn paused_time_is_not_made_up_and_an_edit_counts_from_its_instant() {
     // From 02:00 to 03:00, at half past two: today's run at three comes, the one at two does not come again.
     let state = applied("");
     let first = decided(&state, "01T02:00").unwrap();
-    let state = after(&state, first).after(&ScheduleEvent::Ended {
-        run: run(7),
-        how: Ending::Succeeded,
-        verdict: None,
-        requests: None,
-        sampled: Vec::new(),
-    });
+    let state = after(&state, first).after(&ended(Ending::Succeeded));
     let other = Schedule { cron: "0 3 * * *".to_owned(), ..schedule("") };
     let state = state.after(&apply(&state, other.clone(), time("01T02:30")).unwrap());
     assert_eq!(decided(&state, "01T02:40"), None);

@@ -158,7 +158,7 @@ fn a_sample_of_the_answers_is_requested_once_more_and_compared() {
     workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
     workspace.proofmill(&["schedule", "tick"]).expect(0);
     assert_eq!(sent(), 31, "a sample has at least one");
-    for wrong in ["0%", "101%", "two"] {
+    for wrong in ["0%", "101%", "two", "2"] {
         workspace.write("s.yaml", schedule.replace("100%", wrong));
         workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("s.yaml:5:");
     }
