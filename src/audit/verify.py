@@ -49,6 +49,32 @@ class Tree:
             root = node_hash(left, root)
         return root
 
+class Index:
+    """Where a log has entries about each pipeline, as its entries must say."""
+    def __init__(self):
+        self.since, self.names = None, {}
+
+    def add(self, record):
+        """Whether an entry names those before it rightly, or none at all."""
+        said, (event,) = record.get("extensions", {}).get("earlier"), record["event"].values()
+        if said is None:
+            self.since, self.names = None, {}
+            return True
+        if self.since is None:
+            self.since = record["seq"]
+        name = event.get("pipeline", "")
+        name = name["name"] if isinstance(name, dict) else name
+        bits = int(sha256(name.encode()), 16)
+        others = {}
+        for other, seqs in self.names.values():
+            if other != bits:
+                alike = str(256 - (other ^ bits).bit_length())
+                others[alike] = max(seqs[0], others.get(alike, 0))
+        same = self.names.setdefault(name, (bits, []))[1]
+        expected = {"others": others, "same": same[:16], "since": self.since}
+        same.insert(0, record["seq"])
+        return json.dumps(said, sort_keys=True) == json.dumps(expected, sort_keys=True)
+
 def root_by_inclusion(size, index, leaf, path):
     """The root of the tree of `size` leaves whose leaf `index` has this audit path; None if none fits."""
     if not 0 <= index < size:
@@ -553,7 +579,7 @@ class Verifier:
 
     def audit_log(self):
         notes = self.notes()
-        tree, said, is_open, roots = Tree(), Tree(), {}, {0: Tree().root()}
+        tree, said, is_open, roots, index = Tree(), Tree(), {}, {0: Tree().root()}, Index()
         wanted = {note.size for _, note in notes}
         for entry in self.entries("audit/log", AUDIT_ENTRY, 1):
             self.log_end = entry.seq + 1
@@ -562,8 +588,11 @@ class Verifier:
                 tree.push(leaf_hash(entry.data))
                 if tree.size in wanted:
                     roots[tree.size] = tree.root()
+            index = index if entry.known else None  # Nothing is known of it behind a gap.
             if not entry.record:
                 continue
+            if index and not index.add(entry.record):
+                entry.wrong.append("`earlier` is not where entries about pipelines are before it")
             peaks = [bytes.fromhex(peak) for peak in entry.record["tree"]]
             has_peaks = len(peaks) == bin(entry.seq).count("1")
             if not has_peaks or entry.known and peaks != said.peaks:

@@ -275,7 +275,8 @@ async fn newest(
     fits: impl Fn(&RunSummary) -> bool,
     mut back: usize,
 ) -> Result<Search> {
-    let history = History::of(store);
+    let named = pipeline.and_then(|name| name.parse().ok());
+    let history = History::of_pipeline(store, named.as_ref());
     let runs = stream::try_unfold(history, |mut history| async move {
         Ok::<_, StoreError>(history.next().await?.map(|logged| (logged, history)))
     });

@@ -115,7 +115,9 @@ pub async fn list(
     pipeline: Option<&str>,
     fits: impl Fn(&RunSummary) -> bool,
 ) -> Result<Listed> {
-    let mut history = History::of(store);
+    // No run is of a pipeline whose name is none.
+    let named = pipeline.and_then(|name| name.parse().ok());
+    let mut history = History::of_pipeline(store, named.as_ref());
     let mut runs = Vec::new();
     while runs.len() < limit {
         // As many as could be missing, read at the same time.

@@ -135,15 +135,14 @@ impl ScheduleLog {
         writer: &str,
         event: impl Fn(&ScheduleState) -> Result<Option<ScheduleEvent>, CalendarError> + Send + Sync,
     ) -> Result<Option<(ScheduleHead, ScheduleEvent)>, ScheduleLogError> {
-        let next = |last: Option<&StoredEntry<ScheduleEntry>>| -> Result<Option<ScheduleEntry>, AppendError> {
-            let head = last.map(after).unwrap_or_default();
-            let event = event(&head.state).map_err(|reason| {
-                AppendError::Schedule(ScheduleLogError::Calendar {
-                    name: self.name.clone(),
-                    reason,
-                })
-            })?;
-            Ok(event.map(|event| self.entry(writer, &head, event)))
+        let next = |last: Option<StoredEntry<ScheduleEntry>>| {
+            let head = last.as_ref().map(after).unwrap_or_default();
+            let failed = |reason| {
+                let name = self.name.clone();
+                AppendError::Schedule(ScheduleLogError::Calendar { name, reason })
+            };
+            let event = event(&head.state).map_err(failed);
+            std::future::ready(event.map(|it| it.map(|event| self.entry(writer, &head, event))))
         };
         match self.log.append(&self.store, next).await {
             Ok(Appended::Entry(stored)) => Ok(Some((after(&stored), stored.entry.event))),

@@ -171,21 +171,26 @@ impl<E: LogRecord> OpenLog<E> {
     /// # Errors
     ///
     /// If the log is broken, the store fails, or `next` does.
-    pub async fn append<X: From<OpenLogError>>(
+    pub async fn append<X: From<OpenLogError>, F>(
         &self,
         store: &Store,
-        next: impl Fn(Option<&StoredEntry<E>>) -> std::result::Result<Option<E>, X> + Send,
-    ) -> std::result::Result<Appended<E>, X> {
+        next: impl Fn(Option<StoredEntry<E>>) -> F + Send,
+    ) -> std::result::Result<Appended<E>, X>
+    where
+        F: Future<Output = std::result::Result<Option<E>, X>> + Send,
+    {
         let mut last = self.head(store).await?;
         for _ in 0..APPEND_ATTEMPTS_MAX {
-            let Some(entry) = next(last.as_ref())? else { return Ok(Appended::Nothing) };
+            let Some(entry) = next(last.take()).await? else { return Ok(Appended::Nothing) };
             let mut position = Position { next: entry.seq(), head: entry.prev() };
             if let Some(bytes) = self.create(store, &entry).await? {
                 return Ok(Appended::Entry(self.admit(&mut position, &bytes)?));
             }
-            if let Some(newest) = self.read_on(store, &mut position).await?.pop() {
-                last = Some(newest);
-            }
+            last = match self.read_on(store, &mut position).await?.pop() {
+                Some(newest) => Some(newest),
+                // The one in its place is gone again.
+                None => self.head(store).await?,
+            };
         }
         Ok(Appended::Contended)
     }
@@ -246,19 +251,27 @@ impl<E: LogRecord> OpenLog<E> {
         }
     }
 
+    /// The entries of these numbers, each by itself.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing or damaged; a failure of the store.
+    pub async fn at(&self, store: &Store, seqs: &[u64]) -> Result<Vec<StoredEntry<E>>> {
+        let keys: Vec<Key> = seqs.iter().map(|seq| self.folder.entry(*seq)).collect();
+        let found = store.get_all(&keys).await?.into_iter().zip(seqs);
+        found
+            .map(|(bytes, seq)| self.parse(*seq, &bytes.ok_or(OpenLogError::Gap { seq: *seq })?))
+            .collect()
+    }
+
     /// The entries `from` up to the one before `to`, checked against each other and against `next`, the entry numbered `to`.
     ///
     /// # Errors
     ///
     /// If one is missing or damaged, or they are no chain that `next` continues; a failure of the store.
     pub async fn before(&self, store: &Store, from: u64, next: &E) -> Result<Vec<StoredEntry<E>>> {
-        let to = next.seq();
-        let keys: Vec<Key> = (from..to).map(|seq| self.folder.entry(seq)).collect();
-        let mut entries: Vec<StoredEntry<E>> = Vec::with_capacity(keys.len());
-        for (bytes, seq) in store.get_all(&keys).await?.into_iter().zip(from..to) {
-            let bytes = bytes.ok_or(OpenLogError::Gap { seq })?;
-            entries.push(self.parse(seq, &bytes)?);
-        }
+        let seqs: Vec<u64> = (from..next.seq()).collect();
+        let entries = self.at(store, &seqs).await?;
         let nexts = entries.iter().skip(1).map(|stored| &stored.entry).chain([next]);
         for (stored, next) in entries.iter().zip(nexts) {
             if next.prev() != Some(stored.sha256) {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_catalog::audit::channels::{channels_of, wrong_move};
+use proofmill_catalog::audit::earlier::Indexed;
 use proofmill_catalog::audit::entry::{
     AdoptedRun, AuditEntry, AuditEvent, Channels, Judged, LogState, RunEnd,
 };
@@ -95,6 +96,8 @@ pub(super) async fn examine(
 struct Chain {
     /// The number of the last entry that could be read, its digest, and what it and those before say.
     last: Option<(u64, Digest, LogState)>,
+    /// What the entries so far make of indexes; `None` behind one that could not be read.
+    indexed: Option<Indexed>,
 }
 
 impl Chain {
@@ -110,7 +113,7 @@ impl Chain {
             Ok(entry) => entry,
             Err(error) => {
                 found.add(Finding::of(key, error)?);
-                self.last = None;
+                (self.last, self.indexed) = (None, None);
                 return Ok(None);
             }
         };
@@ -144,6 +147,14 @@ impl Chain {
                 );
             }
             _ => {}
+        }
+        if seq == 0 {
+            self.indexed = Some(Indexed::default());
+        } else if self.last.as_ref().is_none_or(|(before, ..)| before + 1 != seq) {
+            self.indexed = None;
+        }
+        if let Some(what) = self.indexed.as_mut().and_then(|indexed| indexed.add(&entry)) {
+            wrong(Fault::Contradicts, format!("entry {seq} of the audit log {what}"));
         }
         let sha256 = Digest::of(bytes);
         let stored = StoredEntry { entry, sha256, bytes: bytes.clone() };

@@ -9,6 +9,7 @@ use proofmill_store::{Store, Trigger};
 
 use crate::audit::entry::{AuditEvent, BASELINE, Channels, Judged, VerdictWord};
 use crate::audit::log::{AuditLog, AuditLogError, LogHead};
+use crate::summary::RunSummary;
 
 /// Times that a move is tried while other processes append.
 const ATTEMPTS_MAX: usize = 64;
@@ -55,9 +56,9 @@ pub struct Move {
 pub async fn moves(store: &Store, pipeline: &PipelineName) -> Result<Vec<Move>, AuditLogError> {
     let mut left = channels(store, pipeline).await?;
     let mut found: BTreeMap<ChannelName, Move> = BTreeMap::new();
-    let mut backwards = AuditLog::of(store).backwards();
+    let mut trail = AuditLog::of(store).about(pipeline);
     while !left.is_empty() {
-        let window = backwards.next().await?;
+        let window = trail.next().await?;
         if window.is_empty() {
             break;
         }
@@ -80,10 +81,15 @@ pub async fn moves(store: &Store, pipeline: &PipelineName) -> Result<Vec<Move>, 
 /// # Errors
 ///
 /// If the log is broken, or the store fails.
-pub async fn last_verdict(store: &Store, run: &RunId) -> Result<Option<Judged>, AuditLogError> {
-    let mut backwards = AuditLog::of(store).backwards();
+pub async fn last_verdict(
+    store: &Store,
+    run: &RunSummary,
+) -> Result<Option<Judged>, AuditLogError> {
+    let Ok(pipeline) = run.pipeline.parse() else { return Ok(None) };
+    let run = &run.run;
+    let mut trail = AuditLog::of(store).about(&pipeline);
     loop {
-        let window = backwards.next().await?;
+        let window = trail.next().await?;
         for stored in &window {
             match &stored.entry.event {
                 AuditEvent::Judged(judged) if judged.candidate == *run => {
@@ -158,13 +164,10 @@ pub async fn pin(store: &Store, writer: &str, pin: &Pin) -> Result<Channels, Aud
 }
 
 async fn known(store: &Store, pipeline: &PipelineName) -> Result<Known, AuditLogError> {
-    let mut backwards = AuditLog::of(store).backwards();
-    let mut entries = 0;
+    let mut trail = AuditLog::of(store).about(pipeline);
     loop {
-        let window = backwards.next().await?;
-        if let Some(latest) = window.first().filter(|_| entries == 0) {
-            entries = latest.entry.seq + 1;
-        }
+        let window = trail.next().await?;
+        let entries = trail.entries();
         let found = window.iter().find_map(|stored| {
             let event = &stored.entry.event;
             Some((of(event, pipeline)?.clone(), event.clone()))

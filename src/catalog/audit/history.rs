@@ -1,12 +1,13 @@
-//! The runs of a store, newest first, as the audit log lists them: without a look at the runs of other pipelines.
+//! The runs of a store, newest first, as the audit log lists them: those of one pipeline without a look at the others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{Manifest, Store, StoreError, Stored, Trigger, read_manifest, run_ids};
 
 use crate::audit::entry::{AuditEntry, AuditEvent, Ending};
-use crate::audit::log::{AuditLog, AuditLogError, Backwards};
+use crate::audit::log::{AuditLog, AuditLogError, Backwards, StoredAuditEntry};
+use crate::audit::trail::Trail;
 
 /// A run as the log knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct History {
 #[derive(Debug)]
 enum Rest {
     Entries(Box<Backwards>),
+    /// Entries about one pipeline.
+    Trail(Box<Trail>),
     /// The folders of runs that no entry names.
     Folders,
     Nothing,
@@ -44,12 +47,23 @@ enum Rest {
 impl History {
     /// The runs of `store`.
     pub fn of(store: &Store) -> Self {
+        Self::starting(store, Rest::Entries(Box::new(AuditLog::of(store).backwards())))
+    }
+
+    /// The runs of one pipeline, if it is named. Runs of others, and those whose pipeline only their records can say, may be
+    /// among them; one that no entry of the log names is not, unless the store has no log or a broken one.
+    pub fn of_pipeline(store: &Store, pipeline: Option<&PipelineName>) -> Self {
+        let Some(pipeline) = pipeline else { return Self::of(store) };
+        Self::starting(store, Rest::Trail(Box::new(AuditLog::of(store).about(pipeline))))
+    }
+
+    fn starting(store: &Store, rest: Rest) -> Self {
         Self {
             store: store.clone(),
             next: VecDeque::new(),
             ends: HashMap::new(),
             given: HashSet::new(),
-            rest: Rest::Entries(Box::new(AuditLog::of(store).backwards())),
+            rest,
             broken: None,
         }
     }
@@ -71,22 +85,19 @@ impl History {
                 return Ok(Some(run));
             }
             match std::mem::replace(&mut self.rest, Rest::Nothing) {
-                Rest::Entries(mut backwards) => match backwards.next().await {
-                    Ok(entries) if entries.is_empty() => self.rest = Rest::Folders,
-                    Ok(entries) => {
-                        entries.iter().for_each(|stored| self.take(&stored.entry));
+                Rest::Entries(mut backwards) => {
+                    if self.take_in(backwards.next().await)? {
                         self.rest = Rest::Entries(backwards);
                     }
-                    Err(AuditLogError::Store(error))
-                        if !error.is_broken_record() && !error.is_newer() =>
-                    {
-                        return Err(error);
+                }
+                Rest::Trail(mut trail) => {
+                    if self.take_in(trail.next().await)? {
+                        self.rest = Rest::Trail(trail);
+                    } else if trail.entries() > 0 && self.broken.is_none() {
+                        // A whole log names all runs; a store without one says nothing.
+                        self.rest = Rest::Nothing;
                     }
-                    Err(broken) => {
-                        self.broken = Some(broken);
-                        self.rest = Rest::Folders;
-                    }
-                },
+                }
                 Rest::Folders => {
                     let runs = run_ids(&self.store).await?.into_iter();
                     let unknown = runs.filter(|run| !self.given.contains(run));
@@ -99,6 +110,26 @@ impl History {
                 Rest::Nothing => return Ok(None),
             }
         }
+    }
+
+    /// Takes in the next entries; false at their end, from where on folders are listed.
+    fn take_in(
+        &mut self,
+        next: Result<Vec<StoredAuditEntry>, AuditLogError>,
+    ) -> Result<bool, StoreError> {
+        match next {
+            Ok(entries) if !entries.is_empty() => {
+                entries.iter().for_each(|stored| self.take(&stored.entry));
+                return Ok(true);
+            }
+            Ok(_) => {}
+            Err(AuditLogError::Store(error)) if !error.is_broken_record() && !error.is_newer() => {
+                return Err(error);
+            }
+            Err(broken) => self.broken = Some(broken),
+        }
+        self.rest = Rest::Folders;
+        Ok(false)
     }
 
     fn take(&mut self, entry: &AuditEntry) {
@@ -159,7 +190,7 @@ pub struct Latest {
 /// When the store fails. A manifest that cannot be trusted is passed over and reported.
 pub async fn latest_manifest(store: &Store, pipeline: &PipelineName) -> Result<Latest, StoreError> {
     let mut latest = Latest::default();
-    let mut history = History::of(store);
+    let mut history = History::of_pipeline(store, Some(pipeline));
     while let Some(logged) = history.next().await? {
         let is_other = logged.pipeline.as_ref().is_some_and(|name| name != pipeline);
         let has_none = logged.ended.is_some_and(|ended| ended != Ending::Succeeded);
@@ -207,29 +238,24 @@ pub async fn newest_run(store: &Store) -> Result<Option<RunId>, StoreError> {
     Ok(newest)
 }
 
-/// How many runs of each pipeline have ended without success since its last published one; all, if none is published. In one pass over
-/// the log.
+/// How many runs of a pipeline have ended without success since its last published one; all, if none is published.
 ///
 /// # Errors
 ///
 /// If the store fails.
 pub async fn unsuccessful_since_published(
     store: &Store,
-    mut pipelines: BTreeSet<PipelineName>,
-) -> Result<BTreeMap<PipelineName, usize>, StoreError> {
-    let mut history = History::of(store);
-    let mut counts = BTreeMap::new();
-    while !pipelines.is_empty()
-        && let Some(logged) = history.next().await?
-    {
-        let Some(name) = logged.pipeline.filter(|name| pipelines.contains(name)) else { continue };
+    pipeline: &PipelineName,
+) -> Result<usize, StoreError> {
+    let mut history = History::of_pipeline(store, Some(pipeline));
+    let mut count = 0;
+    while let Some(logged) = history.next().await? {
         match logged.ended {
-            Some(Ending::Succeeded) => {
-                pipelines.remove(&name);
-            }
-            Some(_) => *counts.entry(name).or_default() += 1,
+            _ if logged.pipeline.as_ref() != Some(pipeline) => {}
+            Some(Ending::Succeeded) => break,
+            Some(_) => count += 1,
             None => {}
         }
     }
-    Ok(counts)
+    Ok(count)
 }

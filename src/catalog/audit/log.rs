@@ -3,14 +3,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proofmill_base::error::{Error, ErrorKind};
+use proofmill_base::ids::PipelineName;
 use proofmill_base::rng::random_name;
 use proofmill_store::{
     APPEND_ATTEMPTS_MAX, Appended, Extensions, LogFolder, OpenLog, OpenLogError, Position, Store,
     StoreError, StoredEntry,
 };
+use serde_json::json;
 
+use crate::audit::earlier::{Descent, EARLIER, Earlier, topic};
 use crate::audit::entry::{AUDIT_VERSION, AuditEntry, AuditEvent, LogState};
 use crate::audit::records::adopted;
+use crate::audit::trail::Trail;
 
 /// Entries that are read backwards at a time: first, and at most.
 const WINDOW_MIN: u64 = 16;
@@ -41,6 +45,13 @@ impl From<OpenLogError> for AuditLogError {
             OpenLogError::Store(error) => Self::Store(error),
             other => Self::Broken(other.to_string()),
         }
+    }
+}
+
+impl AuditLogError {
+    /// That something is wrong with an entry.
+    pub(super) fn of_entry(entry: &AuditEntry, reason: &str) -> Self {
+        Self::Broken(format!("entry {} {reason}", entry.seq))
     }
 }
 
@@ -79,6 +90,52 @@ pub struct LogHead {
 impl AuditLog {
     pub fn of(store: &Store) -> Self {
         Self { store: store.clone(), log: OpenLog::new(LogFolder::of_audit()) }
+    }
+
+    /// The entries about a pipeline from the last one backwards.
+    pub fn about(&self, pipeline: &PipelineName) -> Trail {
+        Trail::new(self, pipeline)
+    }
+
+    /// The last entry.
+    pub(super) async fn last(&self) -> Result<Option<StoredAuditEntry>, AuditLogError> {
+        Ok(self.log.head(&self.store).await?)
+    }
+
+    /// The entries of these numbers.
+    pub(super) async fn at(&self, seqs: &[u64]) -> Result<Vec<StoredAuditEntry>, AuditLogError> {
+        Ok(self.log.at(&self.store, seqs).await?)
+    }
+
+    /// The entries `from` up to the one before `earliest`.
+    pub(super) async fn before(
+        &self,
+        from: u64,
+        earliest: &AuditEntry,
+    ) -> Result<Vec<StoredAuditEntry>, AuditLogError> {
+        Ok(self.log.before(&self.store, from, earliest).await?)
+    }
+
+    /// Where the entries up to `last` have those about `topic`; `None` if it has no index.
+    pub(super) async fn earlier(
+        &self,
+        last: &StoredAuditEntry,
+        topic: &str,
+    ) -> Result<Option<Earlier>, AuditLogError> {
+        let mut descent = Descent::to(topic);
+        let mut entry = last.entry.clone();
+        loop {
+            let wrong = |reason: String| AuditLogError::of_entry(&entry, &reason);
+            let Some(index) = Earlier::of(&entry).map_err(wrong)? else {
+                // Every entry that an index names has one.
+                return Ok(None);
+            };
+            let Some(next) = descent.step(&entry, &index).map_err(wrong)? else {
+                return Ok(Some(descent.end()));
+            };
+            let Some(stored) = self.at(&[next]).await?.pop() else { return Ok(None) };
+            entry = stored.entry;
+        }
     }
 
     /// The head of the log; `None` if the store has none.
@@ -146,9 +203,18 @@ impl AuditLog {
         writer: &str,
         event: impl Fn(Option<&LogHead>) -> Option<AuditEvent> + Send + Sync,
     ) -> Result<Option<LogHead>, AuditLogError> {
-        let next = |last: Option<&StoredAuditEntry>| -> Result<Option<AuditEntry>, AuditLogError> {
-            let head = last.cloned().map(after).transpose()?;
-            Ok(event(head.as_ref()).map(|event| self.entry(writer, head.as_ref(), event)))
+        let event = &event;
+        let next = |last: Option<StoredAuditEntry>| async move {
+            let head = last.map(after).transpose()?;
+            let Some(event) = event(head.as_ref()) else { return Ok(None) };
+            let mut entry = self.entry(writer, head.as_ref(), event);
+            let indexed = match &head {
+                Some(head) => self.earlier(&head.last, topic(&entry)).await?,
+                None => None,
+            };
+            let index = indexed.unwrap_or(Earlier { since: entry.seq, ..Earlier::default() });
+            entry.extensions.insert(EARLIER.to_owned(), json!(index));
+            Ok::<_, AuditLogError>(Some(entry))
         };
         match self.log.append(&self.store, next).await? {
             Appended::Entry(stored) => after(stored).map(Some),

@@ -50,8 +50,10 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
 
 async fn of_run(wanted: &str, environment: &Environment) -> Result<(Vec<u8>, Option<SourceRef>)> {
     let store = environment.host.store_to_read().await?;
-    let run = environment.run(&store, Some(wanted)).await?.run;
-    let judged = last_verdict(&store, &run).await?.ok_or_else(|| {
+    let run = environment.run(&store, Some(wanted)).await?;
+    let judged = last_verdict(&store, &run).await?;
+    let run = run.run;
+    let judged = judged.ok_or_else(|| {
         Error::new(ErrorKind::Usage, format!("no gate has judged run {run}"))
             .with_hint("name a verdict that `gate --out` wrote, or a run: `proofmill audit log` lists verdicts")
     })?;

@@ -190,7 +190,7 @@ impl View for RunPage<'_> {
 
 /// The last verdict about a run, with what it is about; `None` if there is none, or it is damaged.
 async fn verdict_of(run: &RunSummary, store: &Store) -> Result<Option<(VerdictView, GateVerdict)>> {
-    let Some(judged) = last_verdict(store, &run.run).await? else { return Ok(None) };
+    let Some(judged) = last_verdict(store, run).await? else { return Ok(None) };
     let bytes = read_source(store, &judged.verdict).await?;
     let verdict = GateVerdict::checked(&bytes)?;
     let view = VerdictView::of(verdict.clone(), Some((judged.verdict, judged.channels)));
