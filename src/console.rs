@@ -41,22 +41,14 @@ pub fn size(stream: Stream) -> Option<(usize, usize)> {
     Some((size.ws_col.into(), size.ws_row.into()))
 }
 
-/// Rows for programs, as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowsText {
-    /// JSON, which has escapes of its own for whatever could control a terminal.
-    Json,
-    /// CSV, which has none: as it is, but with escapes on a terminal.
-    Csv,
-}
-
-/// Writes rows to standard output; breaks when its reader went away, as the rest is not wanted
-/// then.
-pub fn print_rows(text: &str, kind: RowsText) -> io::Result<ControlFlow<()>> {
-    let text = match kind {
-        RowsText::Json => escaped_json(text),
-        RowsText::Csv if is_terminal(Stream::Out) => escaped(text),
-        RowsText::Csv => text.into(),
+/// Writes rows for programs to standard output; breaks when its reader went away, as the rest is not wanted then.
+/// JSON has escapes of its own for whatever could control a terminal. Other text has none: it is written as it is, but with
+/// escapes on a terminal.
+pub fn print_rows(text: &str, is_json: bool) -> io::Result<ControlFlow<()>> {
+    let text = match is_json {
+        true => escaped_json(text),
+        false if is_terminal(Stream::Out) => escaped(text),
+        false => text.into(),
     };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

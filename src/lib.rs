@@ -12,6 +12,8 @@ pub mod sqltext;
 pub mod gate;
 pub mod graph;
 pub mod memory;
+pub mod relay;
+
 pub mod models;
 
 pub mod session;

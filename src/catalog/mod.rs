@@ -5,5 +5,6 @@ pub mod audit;
 pub mod event;
 pub mod lineage;
 pub mod outcomes;
+pub mod progress;
 pub mod reference;
 pub mod summary;

@@ -8,11 +8,12 @@ use futures::{StreamExt, stream};
 use crate::audit::history::History;
 use crate::event::{Event, StageFailure};
 use crate::outcomes::{Outcomes, sessions};
+use crate::progress::RunProgress;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, Result};
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{
-    Artifact, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, ReportedModels, Session,
+    Artifact, Claimed, Life, LocalUsage, ModelUsage, Outcome, PipelineRef, ReportedModels, Session,
     SourceRefs, StageOutcome, Store, StoreError, Stored, find_exact, life, read_log, read_manifest,
 };
 
@@ -63,6 +64,8 @@ pub struct RunSummary {
     pub seconds: Option<f64>,
     /// Whether its process is there, if it has not ended.
     pub life: Option<Life>,
+    /// How far it is, if it runs and its process has said so.
+    pub progress: Option<RunProgress>,
     /// What people should know of its records.
     pub remark: Option<String>,
 }
@@ -190,6 +193,7 @@ pub async fn summary(store: &Store, run: &RunId) -> Result<RunSummary, StoreErro
                 sessions => at_work(sessions),
             }),
             life: None,
+            progress: None,
             remark: None,
         });
     }
@@ -222,6 +226,7 @@ async fn from_log(
         local_models: BTreeMap::new(),
         seconds: (!entries.is_empty()).then(|| at_work(&sessions(&entries))),
         life: None,
+        progress: None,
         remark,
     };
     let mut ended_well = Outcomes::default();
@@ -248,7 +253,10 @@ async fn from_log(
     }
     summary.stages = ended_well.all();
     if summary.outcome.is_none() && summary.started_at.is_some() {
-        summary.life = Some(life(store, run).await?);
+        summary.life = Some(life(store, &Claimed::run(run)).await?);
+        if summary.life == Some(Life::Alive) {
+            summary.progress = RunProgress::of(store, run).await?;
+        }
     }
     Ok(summary)
 }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::filter::Targets;
 
@@ -11,10 +12,13 @@ use crate::cli::gate::args::{ChannelArgs, GateArgs};
 use crate::cli::log::{LogFormat, parse_filter};
 use crate::cli::schedule::args::ScheduleArgs;
 use crate::cli::teach::args::Teach;
-use crate::cli::values::{ask, parse_bytes, parse_param};
+use crate::cli::values::{parse_bytes, parse_param};
+use crate::cli::work::args::{WorkArgs, WorkersArgs};
 use crate::host::budget::Budget;
 use proofmill_base::ids::PipelineName;
 use proofmill_catalog::reference::LATEST;
+use proofmill_files::traits;
+use proofmill_pipeline::kinds::read::Format;
 use proofmill_pipeline::models::Ask;
 
 /// Tables all the way from the question to the metric, and a proof for every number.
@@ -101,6 +105,10 @@ pub enum Command {
     Why(Why),
     /// List runs, newest first
     Runs(Runs),
+    /// Answer requests to models that runs elsewhere publish in the store (`run --workers`)
+    Work(WorkArgs),
+    /// List the processes that answer requests of runs
+    Workers(WorkersArgs),
     /// Show the stages of a run, or one of them with its first rows; or the models of a pipeline
     Show(Show),
     /// Query the tables of a run
@@ -198,10 +206,13 @@ pub struct Run {
     /// be replayed from the store alone
     #[arg(long)]
     pub no_code_copy: bool,
-    /// Where answers of endpoints come from: the ledger, where it has them, or all of them from the endpoints, with
-    /// new tables beside those recorded
-    #[arg(long, default_value = Ask::Ledger.name(), value_parser = ask())]
+    /// Where answers of endpoints come from: `ledger`, where it has them; `all`, from the endpoints, with new tables
+    /// beside those recorded; `sample:2%`, from the ledger, and that share is requested once more and compared
+    #[arg(long, value_name = "WHERE", default_value_t = Ask::Ledger)]
     pub ask: Ask,
+    /// Publish requests to models in the store, for `proofmill work` on any machine; this process answers as well
+    #[arg(long)]
+    pub workers: bool,
 }
 
 /// `plan`
@@ -220,7 +231,7 @@ pub struct Plan {
     #[arg(long)]
     pub verify: bool,
     /// Where answers of endpoints would come from; same as for `run`
-    #[arg(long, default_value = Ask::Ledger.name(), value_parser = ask())]
+    #[arg(long, value_name = "WHERE", default_value_t = Ask::Ledger)]
     pub ask: Ask,
 }
 
@@ -325,8 +336,9 @@ pub struct RowOptions {
     pub limit: Option<usize>,
     /// Output format [default: table]
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
-    /// Write the rows to a file instead: `.csv`, `.jsonl` or `.parquet`. It appears once it is complete
+    pub format: Option<Printed>,
+    /// Write the rows to a file instead, in the format of its name: `.csv`, `.jsonl`, `.parquet` and so on. It appears
+    /// once it is complete
     #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
     pub output: Option<PathBuf>,
     /// Do not truncate long texts or fit tables to the terminal
@@ -335,18 +347,37 @@ pub struct RowOptions {
 }
 
 /// How rows are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Printed {
     /// A table, fitted to the terminal if there is one.
     Table,
     /// One row below the other, with a line for each column.
     Vertical,
-    /// CSV with a header.
-    Csv,
-    /// JSON Lines: one object per line.
-    Jsonl,
-    /// One JSON document, as with `--json`.
-    Json,
+    /// For programs.
+    Rows(Format),
+}
+
+impl ValueEnum for Printed {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Table,
+            Self::Vertical,
+            Self::Rows(Format::Csv),
+            Self::Rows(Format::Tsv),
+            Self::Rows(Format::Jsonl),
+            Self::Rows(Format::Json),
+            Self::Rows(Format::Lines),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Table => ("table", "A table, fitted to the terminal if there is one"),
+            Self::Vertical => ("vertical", "One row below the other, with a line for each column"),
+            Self::Rows(format) => (traits(*format).name, traits(*format).written),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 /// `diff`

@@ -37,3 +37,4 @@ pub mod test;
 pub mod trends;
 pub mod values;
 pub mod why;
+mod work;

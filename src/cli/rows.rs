@@ -12,17 +12,18 @@ use futures::{Stream, StreamExt};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::cli::args::{Format, RowOptions};
+use crate::cli::args::{Printed, RowOptions};
 use crate::cli::output::{Output, written};
-use crate::console::{self, RowsText};
+use crate::console;
 use crate::draw::table::of_batches;
 use crate::draw::vertical::vertical;
 use crate::report::units::{bytes, plural};
 use crate::stages::error::StageError;
-use crate::stages::tables::export::{self, Exported, export, first_nested, format_of};
+use crate::stages::tables::export::{Exported, export};
 use crate::stages::tables::rows::try_objects;
 use proofmill_base::error::{Error, ErrorKind, Result};
-use proofmill_pipeline::kinds::write::WriteFormat;
+use proofmill_files::{RowsAsText, WriteError, check_columns, endings, format_of};
+use proofmill_pipeline::kinds::read::Format;
 
 /// Where columns are that find no room in a table.
 const ELSEWHERE: &str = ": `--format vertical`, `--output FILE`";
@@ -43,8 +44,8 @@ pub struct Outlet {
 
 #[derive(Clone, Debug)]
 enum To {
-    Print(Format),
-    File(PathBuf, WriteFormat),
+    Print(Printed),
+    File(PathBuf, Format),
 }
 
 impl Outlet {
@@ -56,24 +57,24 @@ impl Outlet {
     pub fn of(options: &RowOptions, few: usize, output: &Output) -> Result<Self> {
         let to = match (&options.output, options.format, output.json) {
             (Some(path), _, _) => {
-                let format = format_of(path).ok_or_else(|| {
+                let format = format_of(&path.to_string_lossy()).ok_or_else(|| {
                     let message =
                         format!("cannot infer a format from the name `{}`", path.display());
                     Error::new(ErrorKind::Usage, message)
-                        .with_hint("end it in `.csv`, `.jsonl` or `.parquet`")
+                        .with_hint(format!("end it in {}", endings()))
                 })?;
                 To::File(path.clone(), format)
             }
-            (None, Some(format), true) if format != Format::Json => {
+            (None, Some(format), true) if format != Printed::Rows(Format::Json) => {
                 let message = "`--json` and `--format` select different formats";
                 return Err(
                     Error::new(ErrorKind::Usage, message).with_hint("leave out one of them")
                 );
             }
-            (None, None, true) => To::Print(Format::Json),
-            (None, format, _) => To::Print(format.unwrap_or(Format::Table)),
+            (None, None, true) => To::Print(Printed::Rows(Format::Json)),
+            (None, format, _) => To::Print(format.unwrap_or(Printed::Table)),
         };
-        let for_people = matches!(to, To::Print(Format::Table | Format::Vertical));
+        let for_people = matches!(to, To::Print(Printed::Table | Printed::Vertical));
         let limit = match options.limit {
             Some(0) => None,
             Some(limit) => Some(limit),
@@ -83,7 +84,7 @@ impl Outlet {
     }
 
     /// Whether the rows are printed as this.
-    pub fn prints(&self, format: Format) -> bool {
+    pub fn prints(&self, format: Printed) -> bool {
         matches!(&self.to, To::Print(own) if *own == format)
     }
 
@@ -95,22 +96,19 @@ impl Outlet {
     pub async fn give(&self, schema: &SchemaRef, rows: Batches, output: &Output) -> Result<()> {
         let mut rows = Limited::new(rows, self.limit);
         match &self.to {
-            To::Print(format @ (Format::Table | Format::Vertical)) => {
+            To::Print(format @ (Printed::Table | Printed::Vertical)) => {
                 let (batches, width) = (rows.collect().await?, output.width());
                 let text = match format {
-                    Format::Vertical => vertical(&batches, self.full, width),
+                    Printed::Vertical => vertical(&batches, self.full, width),
                     _ => of_batches(schema, &batches, self.full, width, ELSEWHERE),
                 };
                 output.long(format!("{}{text}", self.heading))?;
                 self.remark(&mut rows, output).await
             }
-            To::Print(Format::Json) => print_json(&mut rows).await,
-            To::Print(Format::Jsonl) => print_lines(schema, &mut rows, RowsText::Json).await,
-            To::Print(Format::Csv) => print_lines(schema, &mut rows, RowsText::Csv).await,
+            To::Print(Printed::Rows(Format::Json)) => print_json(&mut rows).await,
+            To::Print(Printed::Rows(format)) => print_lines(*format, schema, &mut rows).await,
             To::File(path, format) => {
-                if *format == WriteFormat::Csv {
-                    refuse_nested(schema)?;
-                }
+                check_columns(*format, schema).map_err(unwritable)?;
                 let done = to_file(path.clone(), *format, schema, rows).await?;
                 let path = path.display().to_string();
                 if output.json {
@@ -207,46 +205,39 @@ async fn print_json(rows: &mut Limited) -> Result<()> {
             text.extend([before, "  ", &object]);
             before = ",\n";
         }
-        if print(&text, RowsText::Json)?.is_break() {
+        if print(&text, true)?.is_break() {
             return Ok(());
         }
     }
     let end = if before == "[\n" { "[]\n" } else { "\n]\n" };
-    print(end, RowsText::Json).map(|_| ())
+    print(end, true).map(|_| ())
 }
 
 /// A line for each row.
-async fn print_lines(schema: &SchemaRef, rows: &mut Limited, kind: RowsText) -> Result<()> {
+async fn print_lines(format: Format, schema: &SchemaRef, rows: &mut Limited) -> Result<()> {
+    let mut text = RowsAsText::new(format, schema).map_err(unwritable)?;
     let mut bytes = Vec::new();
-    if kind == RowsText::Csv {
-        refuse_nested(schema)?;
-        export::csv(&RecordBatch::new_empty(schema.clone()), true, &mut bytes)
-            .map_err(StageError::from)?;
-    }
+    text.begin(&mut bytes).map_err(unwritable)?;
     loop {
-        // Both formats are UTF-8.
-        if print(&String::from_utf8_lossy(&bytes), kind)?.is_break() {
+        // All formats that are text are UTF-8.
+        if print(&String::from_utf8_lossy(&bytes), format == Format::Jsonl)?.is_break() {
             return Ok(());
         }
         bytes.clear();
         let Some(batch) = rows.next().await? else { return Ok(()) };
-        let encoded = match kind {
-            RowsText::Csv => export::csv(&batch, false, &mut bytes),
-            RowsText::Json => export::json_lines(&batch, &mut bytes),
-        };
-        encoded.map_err(StageError::from)?;
+        text.add(&batch, &mut bytes).map_err(unwritable)?;
     }
 }
 
-fn print(text: &str, kind: RowsText) -> Result<ControlFlow<()>> {
-    let printed = console::print_rows(text, kind);
+fn print(text: &str, is_json: bool) -> Result<ControlFlow<()>> {
+    let printed = console::print_rows(text, is_json);
     printed.or_else(|error| written(Err(error)).map(|()| ControlFlow::Break(())))
 }
 
 /// Ctrl-C leaves no partial file behind.
 async fn to_file(
     path: PathBuf,
-    format: WriteFormat,
+    format: Format,
     schema: &SchemaRef,
     rows: Limited,
 ) -> Result<Exported> {
@@ -262,9 +253,7 @@ async fn to_file(
     }
 }
 
-fn refuse_nested(schema: &SchemaRef) -> Result<()> {
-    let Some(field) = first_nested(schema) else { return Ok(()) };
-    let message = format!("the column `{}` is nested, which CSV cannot hold", field.name());
-    Err(Error::new(ErrorKind::Usage, message)
-        .with_hint("use JSON Lines (`jsonl`) or `--output FILE.parquet`, or select plain columns"))
+fn unwritable(error: WriteError) -> Error {
+    let hint = "use JSON Lines (`jsonl`) or `--output FILE.parquet`, or select plain columns";
+    Error::new(ErrorKind::Usage, error.to_string()).with_hint(hint)
 }

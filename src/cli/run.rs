@@ -16,11 +16,14 @@ use crate::run::publish::RunResult;
 use crate::run::selection::choice;
 use crate::run::sources::Copies;
 use crate::views::result::ResultView;
+use crate::views::schedule::sampled_words;
 use crate::views::shell::quoted;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_catalog::reference::newest_of;
+use proofmill_catalog::summary::summary;
 use proofmill_pipeline::models::Ask;
+use proofmill_schedule::state::SampledStage;
 use proofmill_store::{StageStatus, Store, Trigger};
 
 /// Runs a pipeline and prints its numbers.
@@ -43,7 +46,10 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         None => (environment.next_run(&store).await?, false),
     };
     store.sweep_staging();
-    let engine = environment.host.engine(&store, &run)?;
+    let engine = match args.workers {
+        true => environment.host.engine_with_workers(&store, &run)?,
+        false => environment.host.engine(&store, &run)?,
+    };
     // A run that is resumed asks under the same word as before.
     let generation = (args.ask == Ask::All).then(|| run.to_string());
     let pipeline = Pipeline { generation, ..args.pipeline.clone() };
@@ -74,10 +80,26 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let ended = display.during(environment.host.clock(), Box::pin(run)).await;
     watch.abort();
     let EndedRun { mut result, spent } = ended?;
+    let sampled = match (args.ask, &result.error) {
+        (Ask::Sample(share), None) => {
+            let word = result.run.to_string();
+            let ended = summary(&store, &result.run).await?;
+            let again = environment.host.sample(&ended, share, &word, &store);
+            // The run is what it is: what becomes of its sample is said after its numbers.
+            Some(Box::pin(again).await)
+        }
+        _ => None,
+    };
+    let (sampled, no_sample) = match sampled {
+        Some(Err(error)) => (None, Some(error)),
+        sampled => (sampled.and_then(Result::ok), None),
+    };
     // What failed in the run is said first, whatever becomes of its numbers.
-    let printed = print(&result, environment, &store);
+    let printed = print(&result, sampled.as_deref(), environment, &store);
     limited.iter().for_each(|text| environment.output.remark(text));
-    let Some(error) = result.error.take() else { return printed };
+    let Some(error) = result.error.take() else {
+        return printed.and(no_sample.map_or(Ok(()), Err));
+    };
     Err(match error.kind {
         ErrorKind::Interrupted => {
             let command = resume_command(args, &result.run, environment);
@@ -119,8 +141,8 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
     let limit = args.pipeline.limit.as_ref().map(ToString::to_string);
     let options =
         [("limit", &limit), ("select", &args.select), ("rerun", &args.rerun), ("budget", &budget)];
-    if args.ask == Ask::All {
-        command += " --ask all";
+    if args.ask != Ask::Ledger {
+        command += &format!(" --ask {}", args.ask);
     }
     for (option, value) in options {
         command.extend(value.iter().map(|value| format!(" --{option} {}", quoted(value))));
@@ -132,10 +154,15 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
         + run.as_str()
 }
 
-fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result<()> {
+fn print(
+    result: &RunResult,
+    sampled: Option<&[SampledStage]>,
+    environment: &Environment,
+    store: &Store,
+) -> Result<()> {
     let output = &environment.output;
     if output.json {
-        output.json(&ResultView::of(result, store))?;
+        output.json(&ResultView::of(result, sampled, store))?;
     } else {
         // What a page shows is not shown a second time.
         let on_a_page = |stage| result.pages.iter().any(|page| page.tables.contains_key(stage));
@@ -158,6 +185,8 @@ fn print(result: &RunResult, environment: &Environment, store: &Store) -> Result
         for (model, usage) in &result.local_models {
             output.remark(model_usage::of_local_model(model, usage));
         }
+        let sampled = sampled.into_iter().flatten().map(sampled_words);
+        sampled.for_each(|line| output.remark(line));
         // A store in memory is gone with the command.
         if store.url().scheme() != "memory" {
             let of_run = format!("{} --run {}", environment.store_option(), result.run);

@@ -10,7 +10,7 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::styled::printable;
 use proofmill_catalog::audit::history::unsuccessful_since_published;
 use proofmill_catalog::summary::list;
-use proofmill_store::order_stop;
+use proofmill_store::{Claimed, order_stop};
 
 /// Lists runs, or stops one.
 pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
@@ -56,7 +56,7 @@ async fn order(run: &str, environment: &Environment) -> Result<()> {
     if run.outcome.is_some() {
         return Err(Error::new(ErrorKind::Usage, format!("run {} has ended", run.run)));
     }
-    order_stop(&store, &run.run).await?;
+    order_stop(&store, &Claimed::run(&run.run)).await?;
     environment.output.remark(format!(
         "run {} stops within seconds, if its process is alive; `proofmill runs` shows whether it has",
         run.run

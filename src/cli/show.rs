@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::cli::args::{self, Format};
+use crate::cli::args::{self, Printed};
 use crate::cli::environment::Environment;
 use crate::cli::rows::{Limited, Outlet};
 use crate::cli::show_models::show_models;
@@ -20,6 +20,7 @@ use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::styled::printable;
 use proofmill_base::suggest;
 use proofmill_catalog::summary::{RunSummary, artifact};
+use proofmill_pipeline::kinds::read::Format;
 use proofmill_store::{SourceRole, Store, read_source};
 
 /// Rows of a stage that are shown for people unless they say how many.
@@ -129,7 +130,7 @@ async fn show_stage(
         return output.long(page::text(&page));
     }
     let mut outlet = Outlet::of(&args.out, ROWS_SHOWN, output)?;
-    let with_record = outlet.prints(Format::Json);
+    let with_record = outlet.prints(Printed::Rows(Format::Json));
     outlet.limit = match args.rows {
         None if with_record && args.out.limit.is_none() => Some(ROWS_SHOWN),
         None => outlet.limit,

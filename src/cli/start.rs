@@ -10,7 +10,7 @@ use crate::cli::environment::Environment;
 use crate::cli::output::{Output, paints};
 use crate::cli::{
     audit, check, completions, diff, errors, exit, explain, functions, gate, init, ledger, log,
-    plan, report, run, runs, schedule, schema, show, sql, teach, test, trends, why,
+    plan, report, run, runs, schedule, schema, show, sql, teach, test, trends, why, work,
 };
 use crate::console::{self, Stream};
 use proofmill_base::error::{Error, ErrorKind, Result};
@@ -91,6 +91,8 @@ async fn dispatch(command: &Command, environment: &Environment) -> Result<()> {
         Command::Test(args) => test::test(args, environment).await,
         Command::Why(args) => why::why(args, environment).await,
         Command::Runs(args) => runs::runs(args, environment).await,
+        Command::Work(args) => Box::pin(work::work(args, environment)).await,
+        Command::Workers(args) => work::workers(args, environment).await,
         Command::Show(args) => show::show(args, environment).await,
         Command::Sql(args) => sql::sql(args, environment).await,
         Command::Schedule(args) => Box::pin(schedule::schedule(args, environment)).await,

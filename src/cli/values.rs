@@ -1,10 +1,9 @@
 //! Values of arguments, from their text.
 
 use chrono::{DateTime, Utc};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use proofmill_base::clock::parse_duration;
-use proofmill_pipeline::models::{Ask, Share};
+use proofmill_pipeline::models::Share;
 
 /// `NAME=VALUE`.
 pub fn parse_param(text: &str) -> Result<(String, String), String> {
@@ -47,13 +46,4 @@ pub fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
 /// A share in percent: `10%`.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     text.parse::<Share>().map(Share::fraction)
-}
-
-/// Where answers come from, by its name.
-pub fn ask() -> impl TypedValueParser<Value = Ask> {
-    let named = |name: String| {
-        let found = Ask::OF_COMMANDS.into_iter().find(|ask| ask.name() == name);
-        found.ok_or_else(|| format!("`{name}` is not one of them"))
-    };
-    PossibleValuesParser::new(Ask::OF_COMMANDS.map(Ask::name)).try_map(named)
 }

@@ -1,4 +1,4 @@
-//! What is known of each format of a file before its records are read: the one list of formats.
+//! What is known of each format of a file before its records are read or written: the one list of formats.
 
 use proofmill_pipeline::kinds::read::Format;
 
@@ -7,6 +7,10 @@ use proofmill_pipeline::kinds::read::Format;
 pub struct FormatTraits {
     /// As settings and messages name it.
     pub name: &'static str,
+    /// As people call it.
+    pub label: &'static str,
+    /// What rows become when they are written.
+    pub written: &'static str,
     /// Endings of names, without the dot, in small letters.
     pub endings: &'static [&'static str],
     /// How every file begins, if all do alike.
@@ -52,21 +56,33 @@ pub const FORMATS: [Format; 6] =
 pub fn traits(format: Format) -> FormatTraits {
     let text = FormatTraits {
         name: "",
+        label: "",
+        written: "",
         endings: &[],
         begins: None,
         fields: Fields::Named,
         settings: &["compression", "encoding"],
     };
     match format {
-        Format::Jsonl => FormatTraits { name: "jsonl", endings: &["jsonl", "ndjson"], ..text },
+        Format::Jsonl => FormatTraits {
+            name: "jsonl",
+            label: "JSON Lines",
+            written: "JSON Lines: one object per line",
+            endings: &["jsonl", "ndjson"],
+            ..text
+        },
         Format::Json => FormatTraits {
             name: "json",
+            label: "JSON",
+            written: "One JSON document, as with `--json`",
             endings: &["json"],
             settings: &["compression", "encoding", "records"],
             ..text
         },
         Format::Csv => FormatTraits {
             name: "csv",
+            label: "CSV",
+            written: "CSV with a header",
             endings: &["csv"],
             fields: Fields::Cells { delimiter: b',', quoted: true },
             settings: &["compression", "encoding", "delimiter", "header"],
@@ -74,6 +90,8 @@ pub fn traits(format: Format) -> FormatTraits {
         },
         Format::Tsv => FormatTraits {
             name: "tsv",
+            label: "TSV",
+            written: "Tab-separated values with a header, without quoting",
             endings: &["tsv"],
             fields: Fields::Cells { delimiter: b'\t', quoted: false },
             settings: &["compression", "encoding", "header"],
@@ -81,6 +99,8 @@ pub fn traits(format: Format) -> FormatTraits {
         },
         Format::Parquet => FormatTraits {
             name: "parquet",
+            label: "Parquet",
+            written: "Apache Parquet",
             endings: &["parquet"],
             begins: Some(Beginning {
                 bytes: b"PAR1",
@@ -90,8 +110,13 @@ pub fn traits(format: Format) -> FormatTraits {
             fields: Fields::Columns,
             settings: &[],
         },
-        Format::Lines => {
-            FormatTraits { name: "lines", endings: &["txt", "lines"], fields: Fields::Line, ..text }
-        }
+        Format::Lines => FormatTraits {
+            name: "lines",
+            label: "a file of lines",
+            written: "The texts of the only column, one per line",
+            endings: &["txt", "lines"],
+            fields: Fields::Line,
+            ..text
+        },
     }
 }

@@ -1,5 +1,5 @@
-//! Files of the host, turned into typed record batches and error rows. Knows the settings of
-//! `read`; knows neither the store nor the engine, and blocks while it reads.
+//! Files of the host, turned into typed record batches and error rows, and rows turned into files. Knows the
+//! settings of `read`; knows neither the store nor the engine, and blocks while it reads.
 
 mod build;
 mod cells;
@@ -38,6 +38,7 @@ mod source_file;
 mod stream;
 mod table;
 mod walk;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub use declared::{DeclaredRows, ERROR_FIELD, declared_schema};
 pub use each::Placed;
 pub use error::FilesError;
 pub use error_rows::{ErrorClass, ErrorRow, Fault, error_batch, error_schema};
+pub use format::{FORMATS, traits};
 pub use ignored::Ignored;
 pub use limits::RECORD_BYTES_MAX;
 pub use links::dangling;
@@ -55,3 +57,4 @@ pub use parquet_columns::{ColumnMismatch, mismatches};
 pub use partition::Partition;
 pub use source::Source;
 pub use source_file::SourceFile;
+pub use write::{RowsAsText, WriteError, check_columns, endings, format_of, write_rows};

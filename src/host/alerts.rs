@@ -8,8 +8,8 @@ use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_schedule::alerts::{Condition, Message, Receiver, Webhook};
 use serde::Serialize;
 
-use crate::host::Host;
 use crate::host::post::{Guard, Post};
+use crate::host::{Host, mail};
 
 /// A message as its receivers get it.
 #[derive(Clone, Debug, Serialize)]
@@ -32,18 +32,30 @@ impl AlertText {
     pub fn of(schedule: &PipelineName, message: &Message) -> Self {
         let Message { condition, is_open, planned, run, .. } = message;
         let night = planned.format("%Y-%m-%d %H:%M UTC");
-        let what = match is_open {
-            true => format!("{} (run {run} for {night})", condition.word()),
-            false => format!("over: {}; good again with run {run} for {night}", condition.word()),
+        let what = match (is_open, run) {
+            (true, Some(run)) => format!("{} (run {run} for {night})", condition.word()),
+            (true, None) => format!("{} (for {night}, which could not begin)", condition.word()),
+            (false, run) => {
+                let run = run.iter().map(|run| format!("with run {run} "));
+                let run: String = run.collect();
+                format!("over: {}; good again {run}for {night}", condition.word())
+            }
         };
         Self {
             schedule: schedule.clone(),
             condition: Some(*condition),
             state: if *is_open { "open" } else { "closed" },
             planned: *planned,
-            run: Some(run.clone()),
+            run: run.clone(),
             text: format!("schedule {schedule}: {what}"),
         }
+    }
+
+    /// The subject of a mail.
+    fn subject(&self) -> String {
+        let what = self.condition.map_or("test of the alerts", Condition::word);
+        let over = if self.state == "closed" { "over: " } else { "" };
+        format!("[proofmill] {}: {over}{what}", self.schedule)
     }
 
     /// A message that says nothing.
@@ -87,18 +99,30 @@ impl Host {
                 let guard = if webhook.allow_private { Guard::None } else { Guard::PublicOnly };
                 Post::guarded(&url, guard).await?.send(json).await
             }
+            Receiver::Mail(mail) => {
+                let variable = |name: &Option<String>| match name {
+                    Some(name) => self.needed(name, "what the mail server wants to know").map(Some),
+                    None => Ok(None),
+                };
+                let login = variable(&mail.user_env)?.zip(variable(&mail.password_env)?);
+                mail::send(mail, login, &text.subject(), format!("{}\n\n{json}\n", text.text)).await
+            }
         }
     }
 
     fn address(&self, webhook: &Webhook) -> Result<String> {
         match (&webhook.url, &webhook.url_env) {
             (Some(url), _) => Ok(url.clone()),
-            (None, Some(name)) => self.variable(name).ok_or_else(|| {
-                let message =
-                    format!("the environment variable `{name}` has no address of a webhook");
-                Error::new(ErrorKind::Usage, message).with_hint("set it where the daemon runs")
-            }),
+            (None, Some(name)) => self.needed(name, "the address of a webhook"),
             (None, None) => Err(Error::new(ErrorKind::Usage, "the webhook has no address")),
         }
+    }
+
+    /// A variable of the environment that has something.
+    fn needed(&self, name: &str, what: &str) -> Result<String> {
+        self.variable(name).ok_or_else(|| {
+            let message = format!("the environment variable `{name}` is not set: it has {what}");
+            Error::new(ErrorKind::Usage, message).with_hint("set it where the daemon runs")
+        })
     }
 }

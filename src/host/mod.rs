@@ -6,10 +6,12 @@ pub mod budget;
 pub mod counterfactual;
 pub mod judging;
 pub mod kept;
+mod mail;
 pub mod post;
 mod process;
 mod sample;
 mod start;
+pub mod worker;
 
 pub use process::{Host, HostParts};
 pub use start::{EndedRun, RunStart};

@@ -45,24 +45,7 @@ impl Post {
         let url = address(url)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let port = url.port_or_known_default().unwrap_or(443);
-        let unknown = |why: String| {
-            Error::new(ErrorKind::Resources, format!("`{host}` has no address: {why}"))
-        };
-        // Brackets of IPv6 are not part of the name.
-        let name = host.trim_start_matches('[').trim_end_matches(']');
-        let found = tokio::net::lookup_host((name, port)).await;
-        let found: Vec<SocketAddr> = found.map_err(|error| unknown(error.to_string()))?.collect();
-        if found.is_empty() {
-            return Err(unknown("its name leads nowhere".to_owned()));
-        }
-        if let (Guard::PublicOnly, Some(private)) =
-            (guard, found.iter().find(|address| !is_public(address.ip())))
-        {
-            let message = format!("`{host}` leads to {}, which is no public address", private.ip());
-            return Err(Error::new(ErrorKind::Usage, message).with_hint(
-                "`allow_private: true` lets a webhook reach this machine and its networks",
-            ));
-        }
+        let found = public_addresses(&host, port, guard).await?;
         let client = client(|builder| builder.no_proxy().resolve_to_addrs(&host, &found))?;
         Ok(Self { client, url, token: None })
     }
@@ -115,6 +98,30 @@ pub enum Guard {
     None,
     /// Those of the public internet.
     PublicOnly,
+}
+
+/// The addresses that the name of a host leads to, all of which the guard lets pass.
+///
+/// # Errors
+///
+/// If there is none, or one that may not be reached.
+pub async fn public_addresses(host: &str, port: u16, guard: Guard) -> Result<Vec<SocketAddr>> {
+    let unknown =
+        |why: String| Error::new(ErrorKind::Resources, format!("`{host}` has no address: {why}"));
+    // Brackets of IPv6 are not part of the name.
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    let found = tokio::net::lookup_host((name, port)).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| unknown(error.to_string()))?.collect();
+    if found.is_empty() {
+        return Err(unknown("its name leads nowhere".to_owned()));
+    }
+    let private = found.iter().find(|address| !is_public(address.ip()));
+    if let (Guard::PublicOnly, Some(private)) = (guard, private) {
+        let message = format!("`{host}` leads to {}, which is no public address", private.ip());
+        let hint = "`allow_private: true` lets a receiver be this machine or in its networks";
+        return Err(Error::new(ErrorKind::Usage, message).with_hint(hint));
+    }
+    Ok(found)
 }
 
 /// An address of HTTP without a password.

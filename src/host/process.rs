@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::memory::Memories;
 use crate::models::{Gpus, ModelSource, NoLedger, Recorded, Runtime};
+use crate::relay::coordinator::Relay;
 use crate::report::units;
 use crate::run::past_tables::past_tables;
 use crate::session::{Engine, Limits, Resources};
@@ -166,6 +167,28 @@ impl Host {
         Engine::new(Arc::clone(store.objects()), self.resources()?, source).map(Arc::new)
     }
 
+    /// The same, with models that workers answer for as well.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn engine_with_workers(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
+        let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
+        let relay = Some(Relay { store: store.clone() });
+        let source = ModelSource { runtime: Runtime { relay, ..self.runtime() }, ledger };
+        Engine::new(Arc::clone(store.objects()), self.resources()?, source).map(Arc::new)
+    }
+
+    /// An engine over `store` whose models compute every answer anew, and keep none.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn engine_without_ledger(&self, store: &Store) -> Result<Arc<Engine>> {
+        let source = ModelSource { runtime: self.runtime(), ledger: Arc::new(NoLedger) };
+        Engine::new(Arc::clone(store.objects()), self.resources()?, source).map(Arc::new)
+    }
+
     /// An engine that only plans.
     ///
     /// # Errors
@@ -237,7 +260,7 @@ impl Host {
         Ok(folder.join("index"))
     }
 
-    fn runtime(&self) -> Runtime {
+    pub(super) fn runtime(&self) -> Runtime {
         Runtime {
             cores: self.parts.limits.cores,
             gpus: self.parts.gpus.clone(),
@@ -246,6 +269,7 @@ impl Host {
             environment: self.parts.environment,
             cache: self.parts.cache.clone().unwrap_or_else(|| PathBuf::from(NO_CACHE)),
             allowance: AllowanceSlot::default(),
+            relay: None,
         }
     }
 

@@ -1,9 +1,7 @@
 //! A run of this process, from a prepared pipeline to its end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
@@ -17,10 +15,7 @@ use crate::run::sources::Copies;
 use crate::stages::load::Loaded;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
-use proofmill_store::{Store, Trigger, is_stop_ordered, withdraw_stop};
-
-/// Time between two looks for an order to stop.
-const ORDERS_LOOK: Duration = Duration::from_secs(5);
+use proofmill_store::{Store, Trigger};
 
 /// What to run.
 pub struct RunStart {
@@ -87,30 +82,11 @@ impl Host {
             observer,
             stop,
         };
-        if request.is_resumed {
-            withdraw_stop(&store, &request.run).await?;
-        }
-        let orders = self.follow_orders(&store, &request.run, request.stop.clone());
+        let engine = Arc::clone(&request.loaded.engine);
         let result = run(request, store).await;
-        orders.abort();
+        engine.models().clear_relayed().await;
         let spent = watch.and_then(Watch::end);
         Ok(EndedRun { result: result?, spent })
-    }
-}
-
-impl Host {
-    /// Stops a run that somebody orders to stop, until what this gives is aborted.
-    fn follow_orders(&self, store: &Store, run: &RunId, stop: CancellationToken) -> JoinHandle<()> {
-        let (clock, store, run) = (self.clock(), store.clone(), run.clone());
-        tokio::spawn(async move {
-            loop {
-                clock.sleep(ORDERS_LOOK).await;
-                // A store that does not answer now is looked at again.
-                if is_stop_ordered(&store, &run).await.unwrap_or(false) {
-                    return stop.cancel();
-                }
-            }
-        })
     }
 }
 

@@ -205,6 +205,7 @@ mod tests {
             environment: |_| None,
             cache: cache.path().to_owned(),
             allowance: Default::default(),
+            relay: None,
         };
         let folder =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("udfs/engine/tests/parity/data/gpt2");

@@ -17,6 +17,8 @@ use crate::models::folder::LocalModel;
 use crate::models::identity::{IdentityError, ModelIdentity, checkpoint};
 use crate::models::model_info::{ModelInfo, ModelInfoError};
 use crate::models::runtime::Runtime;
+use crate::relay::coordinator::RelayedModel;
+use crate::relay::records::{ModelCard, RELAY_VERSION};
 use proofmill_pipeline::device::Device;
 use proofmill_pipeline::models::Model;
 
@@ -31,6 +33,7 @@ pub struct Registry {
 /// One model. Its identity is made once: it may take a while.
 #[derive(Debug)]
 struct Entry {
+    name: String,
     model: Model,
     /// How many of the models lie in folders, this one or not.
     local_models: usize,
@@ -41,6 +44,8 @@ struct Entry {
     endpoint: OnceLock<Arc<RemoteEndpoint>>,
     /// The model itself, if it lies in a folder and some stage asks it.
     local: OnceLock<Arc<LocalModel>>,
+    /// What asks workers, if they take part and some stage asks the model.
+    relayed: OnceLock<Arc<RelayedModel>>,
 }
 
 impl Registry {
@@ -52,8 +57,9 @@ impl Registry {
     ) -> Self {
         let models: Vec<(String, Model)> = models.into_iter().collect();
         let local_models = models.iter().filter(|(_, model)| model.path.is_some()).count();
-        let entry = |model| {
+        let entry = |name: &String, model| {
             Arc::new(Entry {
+                name: name.clone(),
                 model,
                 local_models,
                 runtime: runtime.clone(),
@@ -61,10 +67,16 @@ impl Registry {
                 chat_template: OnceLock::new(),
                 endpoint: OnceLock::new(),
                 local: OnceLock::new(),
+                relayed: OnceLock::new(),
             })
         };
-        let entries: IndexMap<String, Arc<Entry>> =
-            models.into_iter().map(|(name, model)| (name, entry(model))).collect();
+        let entries: IndexMap<String, Arc<Entry>> = models
+            .into_iter()
+            .map(|(name, model)| {
+                let entry = entry(&name, model);
+                (name, entry)
+            })
+            .collect();
         let openers: Vec<(String, Arc<dyn Opener>)> = entries
             .iter()
             .map(|(name, entry)| (name.clone(), Arc::clone(entry) as Arc<dyn Opener>))
@@ -119,6 +131,22 @@ impl Registry {
             let folder = Folder::open(Path::new(entry.model.path.as_deref()?)).ok()?;
             Some(folder.chat_template().ok()?.is_some())
         })
+    }
+
+    /// A model, ready to answer; `None` if there is no such model.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot answer.
+    pub async fn open(&self, name: &str) -> Option<Result<Arc<dyn LanguageModel>, OpenError>> {
+        Some(self.entries.get(name)?.open().await)
+    }
+
+    /// Takes away what workers answered: it is recorded.
+    pub async fn clear_relayed(&self) {
+        for relayed in self.entries.values().filter_map(|entry| entry.relayed.get()) {
+            relayed.clear().await;
+        }
     }
 
     /// Has all endpoints together send no more than `allowance` lets pass. Said once, before anything is sent.
@@ -203,13 +231,29 @@ impl Entry {
 impl Opener for Entry {
     async fn open(&self) -> Result<Arc<dyn LanguageModel>, OpenError> {
         let identity = self.identity().map_err(|error| OpenError::new(error.in_one_line()))?;
+        let model = self.own(&identity)?;
+        let Some(relay) = &self.runtime.relay else { return Ok(model) };
+        let card = ModelCard {
+            v: RELAY_VERSION,
+            name: self.name.clone(),
+            identity: identity.identity(),
+            settings: self.model.clone(),
+        };
+        let relayed = RelayedModel::start(relay, card, model).await.map_err(OpenError::new)?;
+        Ok(Arc::clone(self.relayed.get_or_init(|| Arc::new(relayed))) as Arc<dyn LanguageModel>)
+    }
+}
+
+impl Entry {
+    /// The model as this machine has it.
+    fn own(&self, identity: &ModelIdentity) -> Result<Arc<dyn LanguageModel>, OpenError> {
         Ok(match &self.model.path {
             Some(_) => {
                 let (model, runtime) = (&self.model, &self.runtime);
                 let place = Placement::of(model, &runtime.gpus).map_err(OpenError::new)?;
                 let new = || {
                     let models = self.local_models;
-                    Arc::new(LocalModel::new(model, &identity, &place, models, runtime))
+                    Arc::new(LocalModel::new(model, identity, &place, models, runtime))
                 };
                 Arc::clone(self.local.get_or_init(new)) as Arc<dyn LanguageModel>
             }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::models::device::Gpus;
+use crate::relay::coordinator::Relay;
 use proofmill_base::clock::Clock;
 use proofmill_base::rng::Rng;
 use proofmill_remote::budget::AllowanceSlot;
@@ -24,6 +25,8 @@ pub struct Runtime {
     pub cache: PathBuf,
     /// What all endpoints may be sent together, once a run says so.
     pub allowance: AllowanceSlot,
+    /// How workers take part; `None` where this process answers alone.
+    pub relay: Option<Relay>,
 }
 
 impl Runtime {

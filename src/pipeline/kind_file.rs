@@ -63,8 +63,9 @@ pub fn parse<T: JsonSchema + DeserializeOwned>(
         Err(error) => {
             // What a schema does not say: names of a closed set, and of other keys which kind of file this is.
             let said = error.to_string();
-            // A value in backticks is one of the file.
-            let value = said.split('`').nth(1);
+            // A value in backticks, and a text in quotes, is one of the file.
+            let quoted = || said.split_once("string \"")?.1.split('"').next();
+            let value = said.split('`').nth(1).or_else(quoted);
             let found = value.and_then(|value| holder(&node, value));
             let (path, span) =
                 found.unwrap_or_else(|| ("kind".to_owned(), node.at(&["kind"]).span));

@@ -1,5 +1,6 @@
 //! Settings of `models`: what `generate`, `score`, `embed` and the like may name.
 
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use schemars::JsonSchema;
@@ -123,7 +124,7 @@ pub enum Ask {
     Ledger,
     /// From the endpoints, all of them, as a generation of their own: new answers and new tables, beside the recorded ones.
     All,
-    /// From the ledger; and a sample of this share, `2%`, is requested once more and compared. Only for schedules.
+    /// From the ledger; and a sample of this share, `2%`, is requested once more and compared.
     Sample(Share),
 }
 
@@ -169,21 +170,32 @@ impl From<Share> for String {
 }
 
 impl Ask {
-    /// Those that a command takes.
-    pub const OF_COMMANDS: [Self; 2] = [Self::Ledger, Self::All];
-
-    /// Its name in files and commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ledger => "ledger",
-            Self::All => "all",
-            Self::Sample(_) => "sample",
-        }
-    }
-
     /// Whether recorded answers count.
     pub fn is_of_ledger(&self) -> bool {
         *self == Self::Ledger
+    }
+}
+
+impl Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ledger => f.write_str("ledger"),
+            Self::All => f.write_str("all"),
+            Self::Sample(share) => write!(f, "sample:{}", String::from(*share)),
+        }
+    }
+}
+
+impl FromStr for Ask {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.split_once(':')) {
+            ("ledger", _) => Ok(Self::Ledger),
+            ("all", _) => Ok(Self::All),
+            (_, Some(("sample", share))) => share.parse().map(Self::Sample),
+            _ => Err("expected `ledger`, `all` or a sample such as `sample:2%`".to_owned()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod plan;
 pub mod planned;
 pub mod provenance;
 pub mod publish;
+pub mod pulse;
 pub mod reason;
 pub mod recorded;
 pub mod replay;

@@ -19,6 +19,7 @@ use crate::run::notice::{Notice, Observer};
 use crate::run::plan::plan;
 use crate::run::planned::{Choice, PlannedAction};
 use crate::run::provenance::{code_versions, templates};
+use crate::run::pulse::RunPulse;
 use crate::run::replay::Replay;
 use crate::run::reports::{self, Page};
 use crate::run::resume::{Earlier, alive, take_over};
@@ -38,9 +39,9 @@ use proofmill_catalog::audit::entry::RunEnd;
 use proofmill_catalog::event::{Event, StageFailure};
 use proofmill_remote::Reported;
 use proofmill_store::{
-    Head, Lease, LocalUsage, LogFolder, MANIFEST_VERSION, Machine, Manifest, ModelUsage, Outcome,
-    PipelineRef, ReportedModel, ReportedModels, RunLog, Session, SourceRefs, StageOutcome, Store,
-    Trigger, publish_manifest, reported_extension,
+    Claim, Claimed, Head, LocalUsage, LogFolder, MANIFEST_VERSION, Machine, Manifest, ModelUsage,
+    Outcome, PipelineRef, ReportedModel, ReportedModels, RunLog, Session, SourceRefs, StageOutcome,
+    Store, Trigger, publish_manifest, reported_extension,
 };
 
 /// What to run, and how.
@@ -134,27 +135,30 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         machine: request.machine.clone(),
         stages: taking_part,
     };
-    plan.remarks.iter().for_each(|text| request.observer.notice(&Notice::Remark { text }));
+    let pulse = Arc::new(RunPulse::new(request.observer, request.stop.clone()));
+    let observer: Arc<dyn Observer> = pulse.clone();
+    plan.remarks.iter().for_each(|text| observer.notice(&Notice::Remark { text }));
     let audit = RunAudit::open(&store).await?;
-    let (log, lease, mut earlier) = match request.is_resumed {
+    let (log, claim, mut earlier) = match request.is_resumed {
         false => {
             // The sign of life first: without it, another process would take the run for one that was killed.
-            let lease = Lease::take(&store, &run).await?.ok_or_else(|| alive(&run))?;
+            let claim = Claim::take(&store, &Claimed::run(&run), pulse).await?;
+            let claim = claim.ok_or_else(|| alive(&run))?;
             // A run whose identity was reserved may have been run by another process meanwhile.
             if store.size(&LogFolder::of_run(&run).entry(0)).await?.is_some() {
-                lease.release().await;
+                claim.release().await;
                 return Err(Error::new(ErrorKind::Usage, format!("run `{run}` has begun before")));
             }
             audit.began(&run, &pipeline, &trigger).await?;
-            (RunLog::create(&store, &run, &started).await?, Some(lease), Earlier::default())
+            (RunLog::create(&store, &run, &started).await?, claim, Earlier::default())
         }
-        true => take_over(&store, &run, &started, &audit, request.observer.as_ref()).await?,
+        true => take_over(&store, &run, &started, &audit, pulse).await?,
     };
     let expected = &expected(&prepared, &plan);
     // A replay is shown as the run that it computes again: its own id is gone with it.
     let shown = request.replay.as_ref().map_or(&run, |replay| &replay.of);
     let notice = Notice::Started { run: shown, stages: taking_part, cached, expected };
-    request.observer.notice(&notice);
+    observer.notice(&notice);
     let bound = prepared.stages.keys().map(|name| (name.clone(), OnceCell::new())).collect();
     let context = Arc::new(Context {
         run: run.clone(),
@@ -163,7 +167,7 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
         engine,
         store: store.clone(),
         cache: request.cache,
-        observer: Arc::clone(&request.observer),
+        observer: Arc::clone(&observer),
         stop: request.stop,
         permits: request.permits,
         kept: request.kept,
@@ -217,18 +221,16 @@ async fn run_to_its_end(request: Request, store: Store) -> Result<RunResult> {
     if let Err(error) = enter_end(&audit, end, request.signer.as_ref(), &store).await {
         // The run is what it is: the next process enters its end.
         let text = format!("the audit log does not name the end of this run yet: {error}");
-        request.observer.notice(&Notice::Remark { text: &text });
+        observer.notice(&Notice::Remark { text: &text });
     }
-    if let Some(lease) = lease {
-        lease.release().await;
-    }
+    claim.release().await;
     let pages = reports::of_run(&stages, &store).await?;
     let wall = clock.monotonic().saturating_sub(began);
     if context.verify {
         let said = context.second_plans.lock().unwrap_or_else(PoisonError::into_inner).lines();
-        said.iter().for_each(|text| request.observer.notice(&Notice::Remark { text }));
+        said.iter().for_each(|text| observer.notice(&Notice::Remark { text }));
     }
-    request.observer.notice(&Notice::Finished { outcome, wall });
+    observer.notice(&Notice::Finished { outcome, wall });
     Ok(RunResult { run, outcome, stages, failed, metrics, models, local_models, pages, error })
 }
 

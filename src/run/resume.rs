@@ -1,15 +1,17 @@
 //! Going on with a run that did not end well: only as what it was, and only if no process runs it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::run::notice::{Notice, Observer};
+use crate::run::notice::{Notice, Observer as _};
+use crate::run::pulse::RunPulse;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_catalog::audit::completion::RunAudit;
 use proofmill_catalog::event::Event;
 use proofmill_catalog::outcomes::{Outcomes, sessions};
 use proofmill_store::{
-    Entry, Lease, Outcome, RunLog, Session, Store, Trigger, manifest_key, read_log,
+    Claim, Claimed, Entry, Outcome, RunLog, Session, Store, Trigger, manifest_key, read_log,
 };
 
 /// What a run did before it was taken over.
@@ -34,23 +36,22 @@ pub async fn take_over(
     run: &RunId,
     started: &Event,
     audit: &RunAudit,
-    observer: &dyn Observer,
-) -> Result<(RunLog<Event>, Option<Lease>, Earlier)> {
+    pulse: Arc<RunPulse>,
+) -> Result<(RunLog<Event>, Claim, Earlier)> {
     // The owner of the run loses it only to a process that may have it.
     let is_published = store.size(&manifest_key(run)).await?.is_some();
     may_go_on(run, &read_log::<Event>(store, run).await?, started, is_published)?;
     if !store.is_local() {
         let text = "checking for up to 35 s whether the run's process is alive";
-        observer.notice(&Notice::Remark { text });
+        pulse.notice(&Notice::Remark { text });
     }
-    let Some(lease) = Lease::take(store, run).await? else {
-        return Err(alive(run));
-    };
-    // Another process may have ended it before the lease was free. From here on, this one owns it.
+    let claim = Claim::take_again(store, &Claimed::run(run), pulse.clone()).await?;
+    let claim = claim.ok_or_else(|| alive(run))?;
+    // Another process may have ended it before the claim was free. From here on, this one owns it.
     let is_published = store.size(&manifest_key(run)).await?.is_some();
     let entries = read_log::<Event>(store, run).await?;
     if let Err(error) = may_go_on(run, &entries, started, is_published) {
-        lease.release().await;
+        claim.release().await;
         return Err(error);
     }
     // Entered by the process that will own the run, before anything of the run changes.
@@ -59,7 +60,7 @@ pub async fn take_over(
     }
     let (mut log, entries) = RunLog::<Event>::take_over(store, run).await?;
     if let Some(text) = other_code(&entries, started) {
-        observer.notice(&Notice::Remark { text: &text });
+        pulse.notice(&Notice::Remark { text: &text });
     }
     log.append(started).await?;
     let mut earlier = Earlier { sessions: sessions(&entries), ..Earlier::default() };
@@ -72,7 +73,7 @@ pub async fn take_over(
             _ => {}
         }
     }
-    Ok((log, Some(lease), earlier))
+    Ok((log, claim, earlier))
 }
 
 /// That another process owns a run.

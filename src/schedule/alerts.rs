@@ -45,6 +45,7 @@ pub enum Receiver {
     /// A file to which each message is appended as a line of JSON, relative to the folder in which the daemon runs.
     File(String),
     Webhook(Webhook),
+    Mail(Mail),
 }
 
 /// An address to which each message is sent as JSON.
@@ -58,6 +59,54 @@ pub struct Webhook {
     /// Whether it may be an address of this machine or of a private network.
     #[serde(default)]
     pub allow_private: bool,
+}
+
+/// Electronic mail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mail {
+    /// The addresses that get it.
+    #[schemars(length(min = 1))]
+    pub to: Vec<String>,
+    /// The address that it comes from.
+    pub from: String,
+    /// The name of the server that takes it.
+    pub server: String,
+    /// The port of the server; that of the encryption if nothing is said: 587, 465 or 25.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<u16>,
+    #[serde(default)]
+    pub encryption: Encryption,
+    /// The environment variables that have the user and the password for the server, if it wants them.
+    pub user_env: Option<String>,
+    pub password_env: Option<String>,
+    /// Whether the server may be at an address of this machine or of a private network.
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+/// How the exchange with a server is kept from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Encryption {
+    /// It begins in the open and goes on encrypted, or not at all.
+    #[default]
+    Starttls,
+    /// It is encrypted from the first byte on.
+    Tls,
+    /// It is not: for a server on the same machine. No password is sent then.
+    None,
+}
+
+impl Encryption {
+    /// The usual port.
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Starttls => 587,
+            Self::Tls => 465,
+            Self::None => 25,
+        }
+    }
 }
 
 /// A condition that sends messages.
@@ -117,7 +166,9 @@ pub struct AlertState {
 pub struct OpenAlert {
     /// The first night that had it.
     pub planned: DateTime<Utc>,
-    pub run: RunId,
+    /// `None` if it could not begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// Nights since the last one that had it.
     pub nights_without: u32,
 }
@@ -133,7 +184,9 @@ pub struct Message {
     pub is_open: bool,
     /// The night that it is about.
     pub planned: DateTime<Utc>,
-    pub run: RunId,
+    /// `None` if that could not begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// The receivers that do not have it yet, by their numbers in the schedule.
     pub left: Vec<usize>,
     /// Until when another process is sending it.
@@ -141,11 +194,12 @@ pub struct Message {
     pub claimed: Option<DateTime<Utc>>,
 }
 
-/// A night that ended.
+/// A night that ended, or could not begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Night<'a> {
     pub planned: DateTime<Utc>,
-    pub run: &'a RunId,
+    /// `None` if it could not begin.
+    pub run: Option<&'a RunId>,
     pub how: Ending,
     pub verdict: Option<VerdictWord>,
 }
@@ -164,7 +218,7 @@ impl AlertState {
             match (holds, self.open.get_mut(condition)) {
                 (true, Some(open)) => open.nights_without = 0,
                 (true, None) => {
-                    let open = OpenAlert { planned, run: run.clone(), nights_without: 0 };
+                    let open = OpenAlert { planned, run: run.cloned(), nights_without: 0 };
                     self.open.insert(*condition, open);
                     self.message(alerts, *condition, true, night);
                 }
@@ -190,7 +244,7 @@ impl AlertState {
             condition,
             is_open,
             planned: night.planned,
-            run: night.run.clone(),
+            run: night.run.cloned(),
             left: (0..alerts.to.len()).collect(),
             claimed: None,
         });
@@ -249,7 +303,7 @@ mod tests {
         let mut state = AlertState::default();
         for (number, word) in (1..).zip(nights) {
             let (how, verdict) = (Ending::Succeeded, Some(*word));
-            state.night(&alerts(), Night { planned: at(number), run: &run, how, verdict });
+            state.night(&alerts(), Night { planned: at(number), run: Some(&run), how, verdict });
         }
         let word = |message: &Message| {
             let sign = if message.is_open { "+" } else { "-" };
@@ -274,7 +328,7 @@ mod tests {
     fn a_message_is_sent_by_one_process_and_again_only_to_those_without_it() {
         let run: RunId = "20261121-021500123-k3f9qa".parse().unwrap();
         let mut state = AlertState::default();
-        let night = Night { planned: at(1), run: &run, how: Ending::Failed, verdict: None };
+        let night = Night { planned: at(1), run: Some(&run), how: Ending::Failed, verdict: None };
         state.night(&alerts(), night);
         assert_eq!(state.next(at(1)).unwrap().left, [0, 1]);
         state.claim(1, at(1));

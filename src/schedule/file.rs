@@ -7,12 +7,12 @@ use proofmill_base::ids::PipelineName;
 use proofmill_pipeline::diagnostic::Diagnostic;
 use proofmill_pipeline::gate::Gate;
 use proofmill_pipeline::kind_file::{self, KindFile, Refused};
-use proofmill_pipeline::models::Ask;
+use proofmill_pipeline::models::{Ask, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::alerts::{Alerts, Receiver, Webhook};
+use crate::alerts::{Alerts, Encryption, Mail, Receiver, Webhook};
 use crate::calendar::{Calendar, CalendarError};
 
 /// The longest time by which an instant may be shifted or be late, in seconds.
@@ -54,6 +54,10 @@ pub struct ScheduleFile {
     /// Where answers of endpoints come from.
     #[serde(default)]
     pub ask: AskFile,
+    /// The share of the answers of models in folders that is computed once more, `1%` if nothing is said, or `none`: one
+    /// that differs in a bit fails the night.
+    #[serde(default = "percent")]
+    pub recompute: String,
     /// The gate file that judges each run, relative to the folder in which `apply` runs: read then, and kept with the schedule.
     pub gate: Option<String>,
     /// Who gets a message when nights begin to fail, and when that is over.
@@ -110,6 +114,10 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
+fn percent() -> String {
+    "1%".to_owned()
+}
+
 fn day() -> String {
     "24h".to_owned()
 }
@@ -131,6 +139,8 @@ pub struct Schedule {
     pub budget: Option<String>,
     #[serde(default, skip_serializing_if = "Ask::is_of_ledger")]
     pub ask: Ask,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recompute: Option<Share>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Box<Gate>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,6 +229,14 @@ fn checked(
             share.map(Ask::Sample).ok()
         }
     };
+    let recompute = match file.recompute.as_str() {
+        "none" => Some(None),
+        share => {
+            let share = share.parse::<Share>();
+            let share = share.map_err(|reason| wrong("recompute", reason, Some("or `none`")));
+            share.map(Some).ok()
+        }
+    };
     if file.missed == Missed::All(0) {
         wrong("missed", "`all` needs at least 1".to_owned(), Some("`none` runs none of them"));
     }
@@ -251,6 +269,7 @@ fn checked(
         overlap: file.overlap,
         budget: file.budget,
         ask: ask?,
+        recompute: recompute?,
         gate: gate.ok()?.map(Box::new),
         alerts: file.alerts,
     })
@@ -276,6 +295,12 @@ fn wrong_alerts(read: &KindFile<ScheduleFile>, out: &mut Vec<Diagnostic>) {
                 wrong(&["to", &at, "file"], "no file is named".to_owned(), "`alerts.jsonl`");
             }
             Receiver::File(_) => {}
+            Receiver::Mail(mail) => {
+                let mut wrong = |key: &str, message: String, help: &str| {
+                    wrong(&["to", &at, "mail", key], message, help);
+                };
+                wrong_mail(mail, &mut wrong);
+            }
             Receiver::Webhook(Webhook { url, url_env, .. }) => {
                 let path = ["to", &at, "webhook"];
                 let help =
@@ -295,5 +320,44 @@ fn wrong_alerts(read: &KindFile<ScheduleFile>, out: &mut Vec<Diagnostic>) {
                 }
             }
         }
+    }
+}
+
+/// What is wrong with a receiver of electronic mail.
+fn wrong_mail(mail: &Mail, wrong: &mut dyn FnMut(&str, String, &str)) {
+    // Whether an address can be written to is for the server to say.
+    let is_address = |address: &String| {
+        address.split_once('@').is_some_and(|(name, place)| !name.is_empty() && !place.is_empty())
+            && !address.contains(char::is_control)
+    };
+    if mail.to.is_empty() {
+        wrong("to", "no address is named".to_owned(), "`[ops@example.org]`");
+    }
+    let all = mail.to.iter().map(|address| ("to", address)).chain([("from", &mail.from)]);
+    for (key, address) in all.filter(|(_, address)| !is_address(address)) {
+        wrong(key, format!("`{address}` is no address of electronic mail"), "`ops@example.org`");
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+    if mail.server.is_empty() || !mail.server.chars().all(is_name) {
+        let message = format!("`{}` is no name of a server", mail.server);
+        wrong("server", message, "`smtp.example.org`, with `port` for another port");
+    }
+    if mail.port == Some(0) {
+        wrong("port", "there is no port 0".to_owned(), "leave it out for the usual one");
+    }
+    match (&mail.user_env, &mail.password_env) {
+        (Some(_), None) | (None, Some(_)) => {
+            let key = if mail.user_env.is_some() { "user_env" } else { "password_env" };
+            wrong(key, "give both of `user_env` and `password_env`".to_owned(), "or neither");
+        }
+        (Some(_), Some(_)) if mail.encryption == Encryption::None => {
+            let message = "a password is not sent without encryption".to_owned();
+            wrong(
+                "encryption",
+                message,
+                "`starttls` or `tls`, or no `user_env` and `password_env`",
+            );
+        }
+        _ => {}
     }
 }

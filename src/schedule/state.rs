@@ -18,6 +18,9 @@ pub struct ScheduleState {
     pub paused: Option<Pause>,
     /// Planned instants up to this one have been decided.
     pub decided: Option<DateTime<Utc>>,
+    /// The last instant that could not begin, if one could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<DateTime<Utc>>,
     /// The run that was fired last, as long as its end is not known.
     pub open: Option<Fired>,
     /// Instants that wait for its end, in the order in which they run.
@@ -93,23 +96,43 @@ pub enum SkipReason {
     Edited,
 }
 
-/// Answers of a stage that were requested once more, and compared with those that the run has.
+/// Answers of a stage that were requested or computed once more, and compared with those that the run has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampledStage {
     pub stage: StageName,
     /// The models that it asks, by their names in the file.
     pub models: Vec<String>,
+    /// Whether models of this machine computed them, bit for bit; else endpoints gave texts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_local: bool,
     /// Answers that came again.
     pub again: u64,
-    /// Those of them that are other texts.
+    /// Those of them that are other ones.
     pub differ: u64,
     /// Requests of the sample that had no answer this time.
     pub failed: u64,
     /// What the endpoints call themselves in the answers.
     pub reported: Vec<String>,
+    /// What they called themselves in the last sample before, if that was something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported_before: Vec<String>,
     /// Some of those that differ.
     pub examples: Vec<ChangedAnswer>,
+}
+
+impl SampledStage {
+    /// Notes what the endpoints called themselves in the sample before, if that was something else.
+    pub fn compare_names(&mut self, before: &[Self]) {
+        let before = before.iter().find(|it| it.stage == self.stage && !it.is_local);
+        let Some(before) = before.filter(|it| !it.reported.is_empty() && !self.reported.is_empty())
+        else {
+            return;
+        };
+        if before.reported != self.reported {
+            self.reported_before.clone_from(&before.reported);
+        }
+    }
 }
 
 /// An answer that is another one.
@@ -147,6 +170,12 @@ pub enum ScheduleEvent {
         at: DateTime<Utc>,
     },
     Decided(Decided),
+    /// A run cannot begin: its instant stays due until it can, or is missed.
+    Refused {
+        planned: DateTime<Utc>,
+        why: Why,
+        reason: String,
+    },
     /// A run that was fired has ended.
     Ended {
         run: RunId,
@@ -157,7 +186,7 @@ pub enum ScheduleEvent {
         /// Requests that endpoints answered, where the pipeline has any: with none, the night says nothing about them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requests: Option<u64>,
-        /// What came of the sample of answers that was requested once more, stage by stage, if there was one.
+        /// What came of the answers that were requested or computed once more, stage by stage.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sampled: Vec<SampledStage>,
     },
@@ -224,18 +253,33 @@ impl ScheduleState {
             }
             ScheduleEvent::Ended { run, how, verdict, .. } => {
                 if let Some(open) = next.open.take_if(|open| open.run == *run) {
-                    let alerts = self.schedule.as_ref().and_then(|it| it.alerts.as_ref());
-                    // A night of the past that ran again is not a new one.
-                    if let Some(alerts) = alerts.filter(|_| open.why != Why::Backfilled) {
-                        let (planned, how, verdict) = (open.planned, *how, *verdict);
-                        next.alerts.night(alerts, Night { planned, run, how, verdict });
-                    }
+                    let night = Night {
+                        planned: open.planned,
+                        run: Some(run),
+                        how: *how,
+                        verdict: *verdict,
+                    };
+                    next.take_note(open.why, night);
                 }
+            }
+            ScheduleEvent::Refused { planned, why, .. } => {
+                next.refused = Some(*planned);
+                let night =
+                    Night { planned: *planned, run: None, how: Ending::NotBegun, verdict: None };
+                next.take_note(*why, night);
             }
             ScheduleEvent::Requested { waiting } => next.waiting.extend(waiting),
             ScheduleEvent::Sending { message, at } => next.alerts.claim(*message, *at),
             ScheduleEvent::Sent { message, left } => next.alerts.sent(*message, left),
         }
         next
+    }
+
+    /// Has the alerts take note of a night. One of the past that runs again is not a new one.
+    fn take_note(&mut self, why: Why, night: Night<'_>) {
+        let alerts = self.schedule.as_ref().and_then(|it| it.alerts.clone());
+        if let Some(alerts) = alerts.filter(|_| why != Why::Backfilled) {
+            self.alerts.night(&alerts, night);
+        }
     }
 }

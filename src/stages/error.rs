@@ -7,7 +7,7 @@ use datafusion::common::DataFusionError;
 
 use crate::stages::queries::kept_order::Disorder;
 use proofmill_base::error::{Error, ErrorKind};
-use proofmill_files::FilesError;
+use proofmill_files::{FilesError, WriteError};
 use proofmill_retrieval::SearchError;
 use proofmill_store::{Artifact, StoreError, Stored};
 
@@ -55,6 +55,24 @@ pub enum StageError {
     Stopped,
     #[error("a task failed: {0}")]
     Task(String),
+}
+
+impl From<WriteError> for StageError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Arrow(error) => Self::Arrow(error),
+            WriteError::Parquet(error) => {
+                Self::Query(DataFusionError::ParquetError(Box::new(error)))
+            }
+            WriteError::Out(source) => Self::Write { path: "the export".to_owned(), source },
+            WriteError::Nested { .. }
+            | WriteError::NotOneText { .. }
+            | WriteError::Value { .. } => {
+                let help = "write `jsonl` or `parquet`, or replace such values first".to_owned();
+                Self::Data { message: error.to_string(), help }
+            }
+        }
+    }
 }
 
 /// A table whose checks failed, kept for people to look at.

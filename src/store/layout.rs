@@ -85,19 +85,108 @@ pub fn format_key() -> Key {
     Key::of_layout("format.json".into())
 }
 
-/// The file that the process of a run locks while it is alive.
-pub(crate) fn lock_key(run: &RunId) -> Key {
-    Key::of_layout(format!("runs/{run}/lock"))
+/// Where processes that answer requests show that they are there.
+pub fn workers_prefix() -> Path {
+    Path::from("work/workers")
 }
 
-/// The object that the process of a run writes again and again while it is alive.
-pub(crate) fn lease_key(run: &RunId) -> Key {
-    Key::of_layout(format!("runs/{run}/lease.json"))
+/// What one process holds at a time, by the folder of its signs of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    folder: String,
 }
 
-/// The order to stop a run.
-pub(crate) fn stop_key(run: &RunId) -> Key {
-    Key::of_layout(format!("runs/{run}/stop.json"))
+impl Claimed {
+    /// A run.
+    pub fn run(run: &RunId) -> Self {
+        Self { folder: format!("runs/{run}") }
+    }
+
+    /// A process that answers requests, by its name.
+    ///
+    /// # Errors
+    ///
+    /// If the name could not be part of a key.
+    pub fn worker(name: &str) -> Result<Self, StoreError> {
+        let folder = format!("{}/{name}", workers_prefix());
+        let key = Key::try_from(folder.clone())?;
+        match key.as_str().matches('/').count() {
+            2 => Ok(Self { folder }),
+            _ => Err(StoreError::Damaged {
+                key: folder,
+                reason: "this is no name of a worker".into(),
+            }),
+        }
+    }
+
+    /// The file that the holder locks while it is alive.
+    pub(crate) fn lock(&self) -> Key {
+        Key::of_layout(format!("{}/lock", self.folder))
+    }
+
+    /// The object that the holder writes again and again while it is alive.
+    pub(crate) fn beat(&self) -> Key {
+        Key::of_layout(format!("{}/lease.json", self.folder))
+    }
+
+    /// The order to stop.
+    pub(crate) fn stop(&self) -> Key {
+        Key::of_layout(format!("{}/stop.json", self.folder))
+    }
+}
+
+/// Requests to a model that other processes answer, and what else is about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelayKey {
+    /// The digest of the model's identity.
+    pub model: Digest,
+    pub object: RelayObject,
+}
+
+/// An object that is about a model or one of its segments of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayObject {
+    /// Who the model is.
+    Card,
+    Requests(Digest),
+    /// Who answers a segment, in an epoch.
+    Claim(Digest, u32),
+    Answers(Digest),
+}
+
+/// Where all of them lie.
+pub fn relay_prefix() -> Path {
+    Path::from("work/models")
+}
+
+impl RelayKey {
+    pub fn key(self) -> Key {
+        let name = match self.object {
+            RelayObject::Card => "model.json".to_owned(),
+            RelayObject::Requests(segment) => format!("{segment}.requests.json"),
+            RelayObject::Claim(segment, epoch) => format!("{segment}.claim.{epoch:06}.json"),
+            RelayObject::Answers(segment) => format!("{segment}.answers.json"),
+        };
+        Key::of_layout(format!("{}/{}/{name}", relay_prefix(), self.model))
+    }
+
+    /// What a key says; `None` if it is none of these.
+    pub fn of(key: &Key) -> Option<Self> {
+        let rest = key.as_str().strip_prefix(relay_prefix().as_ref())?.strip_prefix('/')?;
+        let (model, name) = rest.split_once('/')?;
+        let model = model.parse().ok()?;
+        let parts: Vec<&str> = name.strip_suffix(".json")?.split('.').collect();
+        let object = match parts.as_slice() {
+            ["model"] => RelayObject::Card,
+            [segment, "requests"] => RelayObject::Requests(segment.parse().ok()?),
+            [segment, "answers"] => RelayObject::Answers(segment.parse().ok()?),
+            [segment, "claim", epoch] => {
+                RelayObject::Claim(segment.parse().ok()?, epoch.parse().ok()?)
+            }
+            _ => return None,
+        };
+        Some(Self { model, object })
+    }
 }
 
 /// The record that publishes a run.
@@ -197,8 +286,12 @@ mod tests {
             source_key(Digest::of(b"a")),
             checkpoint_note_key(7),
             manifest_key(&run),
-            lock_key(&run),
-            lease_key(&run),
+            RelayKey { model: Digest::of(b"m"), object: RelayObject::Card }.key(),
+            RelayKey { model: Digest::of(b"m"), object: RelayObject::Claim(Digest::of(b"s"), 7) }
+                .key(),
+            Claimed::run(&run).lock(),
+            Claimed::run(&run).beat(),
+            Claimed::run(&run).stop(),
             part_key(&run, &stage, &attempt, 0),
             error_part_key(&run, &stage, &attempt, 7),
             file_key(&run, &stage, &attempt, 12),
@@ -211,6 +304,19 @@ mod tests {
         ];
         for key in keys {
             assert_eq!(Key::try_from(key.to_string()).unwrap(), key);
+        }
+        let (model, segment) = (Digest::of(b"m"), Digest::of(b"s"));
+        for object in [
+            RelayObject::Card,
+            RelayObject::Requests(segment),
+            RelayObject::Claim(segment, 12),
+            RelayObject::Answers(segment),
+        ] {
+            let key = RelayKey { model, object };
+            assert_eq!(RelayKey::of(&key.key()), Some(key));
+        }
+        for name in ["", "../runs", "a/b", "A"] {
+            assert!(Claimed::worker(name).is_err(), "{name}");
         }
     }
 

@@ -8,6 +8,7 @@ mod artifact;
 mod bulk;
 mod canonical_row;
 mod chain;
+mod claim;
 mod columns;
 mod create;
 mod disk;
@@ -20,7 +21,6 @@ mod flusher;
 mod format;
 mod handle;
 mod layout;
-mod lease;
 mod listing;
 mod local_read;
 mod local_upload;
@@ -52,6 +52,7 @@ pub use artifact::{
     find_many, keep_aside, publish, read_artifact, replace,
 };
 pub use canonical_row::for_each_row;
+pub use claim::{Beat, Claim, ClaimWatch, Life, Pulse, last_beat, life, order_stop};
 pub use columns::{Column, columns_of, schema_from_hex, schema_to_hex};
 pub use create::Created;
 pub use durable_local::DurableLocal;
@@ -59,12 +60,12 @@ pub use error::StoreError;
 pub use format::{FORMAT_VERSION, Format};
 pub use handle::Store;
 pub use layout::{
-    Attempt, Key, artifact_key, artifacts_prefix, checkpoint_note_key, checkpoint_notes_prefix,
-    error_part_key, file_key, format_key, ledger_prefix, ledger_segment_key, manifest_key,
-    memories_prefix, part_key, runs_prefix, schedules_prefix,
+    Attempt, Claimed, Key, RelayKey, RelayObject, artifact_key, artifacts_prefix,
+    checkpoint_note_key, checkpoint_notes_prefix, error_part_key, file_key, format_key,
+    ledger_prefix, ledger_segment_key, manifest_key, memories_prefix, part_key, relay_prefix,
+    runs_prefix, schedules_prefix, workers_prefix,
 };
-pub(crate) use layout::{lease_key, lock_key, replaced_artifact_key, source_key, stop_key};
-pub use lease::{Lease, Life, is_stop_ordered, life, order_stop, withdraw_stop};
+pub(crate) use layout::{replaced_artifact_key, source_key};
 pub use location::Location;
 pub use log::{RunLog, writer_name};
 pub use log_entry::{Body, Entry, Head, LOG_VERSION};

@@ -148,12 +148,14 @@ impl SystemTable {
                 ("run", Text),
                 ("stage", Text),
                 ("models", Text),
+                ("by", Text),
                 ("again", Count),
                 ("differ", Count),
                 ("failed", Count),
                 ("low", Number),
                 ("high", Number),
                 ("reported", Text),
+                ("reported_before", Text),
                 ("examples", Text),
             ],
         }
@@ -354,7 +356,7 @@ async fn nights(store: &Store) -> Result<Vec<Vec<Cell>>> {
     Ok(ends(store).await?.into_iter().filter_map(row).collect())
 }
 
-/// The samples of answers that were requested once more, stage by stage.
+/// The samples of answers that were requested or computed once more, stage by stage.
 async fn sampled(store: &Store) -> Result<Vec<Vec<Cell>>> {
     let mut rows = Vec::new();
     for (name, entry) in ends(store).await? {
@@ -370,12 +372,14 @@ async fn sampled(store: &Store) -> Result<Vec<Vec<Cell>>> {
                 Cell::text(&run),
                 Cell::text(&it.stage),
                 Cell::text(it.models.join(", ")),
+                Cell::text(if it.is_local { "this machine" } else { "endpoint" }),
                 Cell::count(it.again),
                 Cell::count(it.differ),
                 Cell::count(it.failed),
                 Cell::some(share.as_ref().map(|it| it.low), Cell::Number),
                 Cell::some(share.as_ref().map(|it| it.high), Cell::Number),
                 Cell::text(it.reported.join(", ")),
+                Cell::text(it.reported_before.join(", ")),
                 Cell::text(examples),
             ]);
         }

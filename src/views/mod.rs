@@ -26,3 +26,4 @@ pub mod testing;
 pub mod trends;
 pub mod verdict;
 pub mod why;
+pub mod workers;

@@ -10,6 +10,7 @@ use crate::run::publish::{RunResult, rows_json};
 use crate::run::reports::Page;
 use crate::stages::tables::rows::objects;
 use proofmill_base::ids::{RunId, StageName};
+use proofmill_schedule::state::SampledStage;
 use proofmill_store::{LocalUsage, ModelUsage, Outcome, StageOutcome, Store};
 
 /// A run that ended.
@@ -26,6 +27,9 @@ pub struct ResultView<'a> {
     local_models: &'a BTreeMap<String, LocalUsage>,
     pages: Vec<PageView<'a>>,
     stages: Vec<&'a StageOutcome>,
+    /// What came of a sample of answers that was requested once more, if one was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<&'a [SampledStage]>,
 }
 
 /// A page that a `report` stage drew.
@@ -39,7 +43,7 @@ pub struct PageView<'a> {
 
 impl<'a> ResultView<'a> {
     /// Of a run in a store.
-    pub fn of(result: &'a RunResult, store: &'a Store) -> Self {
+    pub fn of(result: &'a RunResult, sample: Option<&'a [SampledStage]>, store: &'a Store) -> Self {
         let metrics = result.metrics.iter();
         Self {
             run: &result.run,
@@ -51,6 +55,7 @@ impl<'a> ResultView<'a> {
             local_models: &result.local_models,
             pages: result.pages.iter().map(PageView::from).collect(),
             stages: result.stages.values().collect(),
+            sample,
         }
     }
 }

@@ -7,11 +7,13 @@ use serde_json::Value as Json;
 
 use crate::report::model_usage;
 use crate::report::units::{bytes, count, plural};
+use crate::views::runs::state_cell;
 use crate::views::section::{Grid, Section, View};
 use crate::views::shell::quoted;
 use proofmill_base::ids::RunId;
 use proofmill_base::styled::printable;
 use proofmill_catalog::event::StageFailure;
+use proofmill_catalog::progress::{RunProgress, StageProgress};
 use proofmill_catalog::summary::{RunSummary, ended};
 use proofmill_store::{LocalUsage, ModelUsage, StageOutcome};
 
@@ -22,6 +24,9 @@ pub struct RunView<'a> {
     pipeline: &'a str,
     /// How it ended, in a word.
     outcome: &'static str,
+    /// How far it is, if it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a RunProgress>,
     params: &'a BTreeMap<String, Json>,
     /// Usage of models behind endpoints, and what models in folders computed.
     models: &'a BTreeMap<String, ModelUsage>,
@@ -43,6 +48,7 @@ impl<'a> RunView<'a> {
             run: &run.run,
             pipeline: &run.pipeline,
             outcome: ended(run),
+            progress: run.progress.as_ref(),
             params: &run.params,
             models: &run.models,
             local_models: &run.local_models,
@@ -61,9 +67,15 @@ impl View for RunView<'_> {
         let failed = self.failed.iter().filter_map(|failure| failure.outcome.as_ref());
         let rows = self.stages.iter().chain(failed).map(line).collect();
         let mut sections = vec![
-            Section::Text(format!("run {} of {pipeline}: {}\n", self.run, self.outcome)),
+            Section::Text(format!(
+                "run {} of {pipeline}: {}\n",
+                self.run,
+                state_cell(self.outcome, self.progress)
+            )),
             Section::Table(Grid::new(&header, &["rows", "errors", "bytes", "ms"], rows)),
         ];
+        let running = self.progress.iter().flat_map(|progress| &progress.running);
+        sections.extend(running.map(|stage| Section::Text(running_line(stage))));
         let models = self.models.iter().map(|(model, usage)| model_usage::of_model(model, usage));
         let local = self.local_models.iter();
         let local = local.map(|(model, usage)| model_usage::of_local_model(model, usage));
@@ -83,6 +95,15 @@ impl View for RunView<'_> {
         }
         sections
     }
+}
+
+fn running_line(stage: &StageProgress) -> String {
+    let rows = match stage.rows_total {
+        Some(total) => format!("{} of {} rows", count(stage.rows), count(total)),
+        None => plural(stage.rows as usize, "row"),
+    };
+    let requests = (stage.requests > 0).then(|| format!(", {} requests", count(stage.requests)));
+    format!("{} runs: {rows}{}\n", stage.stage, requests.unwrap_or_default())
 }
 
 fn line(stage: &StageOutcome) -> Vec<String> {

@@ -12,6 +12,7 @@ use crate::stages::tables::metrics::{MetricPoint, measured};
 use crate::views::section::{Grid, Section, View};
 use proofmill_base::ids::RunId;
 use proofmill_base::styled::printable;
+use proofmill_catalog::progress::RunProgress;
 use proofmill_catalog::summary::{RunSummary, ended};
 use proofmill_pipeline::project::plain;
 use proofmill_store::StageStatus;
@@ -32,6 +33,9 @@ pub struct RunLine {
     pub started_at: Option<DateTime<Utc>>,
     /// How it ended, in a word.
     pub outcome: &'static str,
+    /// How far it is, if it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<RunProgress>,
     pub params: BTreeMap<String, Json>,
     /// The rows of its metrics.
     pub metrics: Vec<Json>,
@@ -54,6 +58,7 @@ impl From<&RunSummary> for RunLine {
             pipeline: run.pipeline.clone(),
             started_at: run.started_at,
             outcome: ended(run),
+            progress: run.progress.clone(),
             params: run.params.clone(),
             metrics: run.metrics.clone(),
             computed: count(StageStatus::Computed),
@@ -95,12 +100,20 @@ impl RunLine {
             self.run.to_string(),
             self.pipeline.clone(),
             self.started_at.map(date_and_time).unwrap_or_default(),
-            self.outcome.to_owned(),
+            state_cell(self.outcome, self.progress.as_ref()),
             self.computed.to_string(),
             self.cached.to_string(),
             self.seconds.map(|seconds| format!("{seconds:.1}")).unwrap_or_default(),
             words(self.params.iter().map(param).collect()),
             words(self.first.iter().map(metric).collect()),
         ]
+    }
+}
+
+/// How a run ended, or how far it is.
+pub fn state_cell(state: &str, progress: Option<&RunProgress>) -> String {
+    match progress {
+        Some(progress) => format!("{state}, {}", progress.words()),
+        None => state.to_owned(),
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use proofmill_base::error::Result;
 use proofmill_base::ids::{PipelineName, RunId};
+use proofmill_base::styled::printable;
 use proofmill_catalog::audit::entry::{Ending, VerdictWord};
+use proofmill_catalog::progress::RunProgress;
 use proofmill_schedule::alerts::{Condition, OpenAlert};
 use proofmill_schedule::calendar::{Calendar, Planned, Wall};
 use proofmill_schedule::file::Schedule;
@@ -13,12 +15,13 @@ use proofmill_schedule::log::{ScheduleEntry, ScheduleLog};
 use proofmill_schedule::state::{
     Fired, Pause, SampledStage, ScheduleEvent, SkipReason, Skipped, Why,
 };
-use proofmill_store::{Life, Store, life};
+use proofmill_store::{Claimed, Life, Store, life};
 use proofmill_udfs::stats;
 use serde::Serialize;
 
 use crate::draw::cells::format_float;
 use crate::report::units::{date_and_time, plural};
+use crate::views::runs::state_cell;
 use crate::views::section::{Grid, Section, View};
 use crate::views::verdict::NOTHING_SAID;
 
@@ -41,6 +44,9 @@ pub struct ScheduleStatus {
     pub open: Option<Fired>,
     /// Whether the process of the open run is there; a tick resumes a run whose process is not.
     pub is_alive: bool,
+    /// How far the open run is, if its process is there and has said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<RunProgress>,
     pub last: Option<LastRun>,
     /// The last run that succeeded.
     pub last_good: Option<LastRun>,
@@ -103,10 +109,11 @@ impl ScheduleStatus {
         let is_good =
             |it: &ScheduleEvent| matches!(it, ScheduleEvent::Ended { how: Ending::Succeeded, .. });
         let good = log.latest(1, |it| is_good(&it.event) && is_new(it)).await?;
-        let is_alive = match &state.open {
-            Some(open) => life(store, &open.run).await? != Life::Dead,
-            None => false,
-        };
+        let (mut is_alive, mut progress) = (false, None);
+        if let Some(open) = &state.open {
+            is_alive = life(store, &Claimed::run(&open.run)).await? != Life::Dead;
+            progress = RunProgress::of(store, &open.run).await?.filter(|_| is_alive);
+        }
         Ok(Self {
             name: name.clone(),
             pipeline: schedule.map(|it| it.pipeline.clone()).unwrap_or_default(),
@@ -116,6 +123,7 @@ impl ScheduleStatus {
             waiting: state.waiting.len(),
             open: state.open.clone(),
             is_alive,
+            progress,
             last: ends.first().and_then(LastRun::of),
             last_good: good.first().and_then(LastRun::of),
             paused: state.paused.clone(),
@@ -135,24 +143,31 @@ pub fn how(how: Ending, verdict: Option<VerdictWord>) -> String {
 
 /// What came of the sample of the last night, a line for each stage.
 fn sampled(status: &ScheduleStatus) -> Vec<String> {
-    let line = |it: &SampledStage| {
-        let (again, differ) = (it.again, it.differ);
-        let share = stats::wilson(differ, again, 0.95).ok();
-        let share = share.map(|it| {
-            let percent = |share: f64| format_float(share * 100.0);
-            format!(" (95 %: {} to {} % of all)", percent(it.low), percent(it.high))
-        });
-        let failed =
-            if it.failed > 0 { format!(", {} without answer", it.failed) } else { String::new() };
-        let answers = plural(again as usize, "answer");
-        format!(
-            "{}: requested once more, {differ} of {answers} of `{}` differ{}{failed}\n",
-            status.name,
-            it.stage,
-            share.unwrap_or_default()
-        )
-    };
+    let line = |it: &SampledStage| format!("{}: {}\n", status.name, sampled_words(it));
     status.last.iter().flat_map(|last| &last.sampled).map(line).collect()
+}
+
+/// What came of the answers of a stage that were requested or computed once more.
+pub fn sampled_words(it: &SampledStage) -> String {
+    let (again, differ) = (it.again, it.differ);
+    let what = if it.is_local { "computed" } else { "requested" };
+    let share = stats::wilson(differ, again, 0.95).ok().filter(|_| !it.is_local);
+    let share = share.map(|it| {
+        let percent = |share: f64| format_float(share * 100.0);
+        format!(" (95 %: {} to {} % of all)", percent(it.low), percent(it.high))
+    });
+    let failed = (it.failed > 0).then(|| format!(", {} without answer", it.failed));
+    let named = (!it.reported_before.is_empty()).then(|| {
+        let names = |all: &[String]| all.join(", ");
+        let (now, before) = (names(&it.reported), names(&it.reported_before));
+        format!("; the endpoint calls itself {now}, and {before} in the sample before")
+    });
+    let answers = plural(again as usize, "answer");
+    let more: String = [share, failed, named].into_iter().flatten().collect();
+    printable(
+        &format!("{what} once more, {differ} of {answers} of `{}` differ{more}", it.stage),
+        true,
+    )
 }
 
 /// Conditions of a schedule that are not over, and messages that are not delivered, a line each.
@@ -174,7 +189,7 @@ impl View for StatusView {
         let row = |it: &ScheduleStatus| {
             let last = it.last.as_ref();
             let how = match (&it.open, last) {
-                (Some(_), _) if it.is_alive => "running".to_owned(),
+                (Some(_), _) if it.is_alive => state_cell("running", it.progress.as_ref()),
                 (Some(_), _) => "stopped, to be resumed".to_owned(),
                 (None, Some(last)) => how(last.how, last.verdict),
                 (None, None) => String::new(),
@@ -312,7 +327,8 @@ impl HistoryLine {
             | ScheduleEvent::Paused { skipped, .. }
             | ScheduleEvent::Resumed { skipped, .. } => skipped,
             ScheduleEvent::Decided(decided) => &decided.skipped,
-            ScheduleEvent::Ended { .. }
+            ScheduleEvent::Refused { .. }
+            | ScheduleEvent::Ended { .. }
             | ScheduleEvent::Requested { .. }
             | ScheduleEvent::Sending { .. }
             | ScheduleEvent::Sent { .. } => &[],
@@ -332,12 +348,12 @@ impl HistoryLine {
 pub fn history_lines(entry: &ScheduleEntry) -> Vec<HistoryLine> {
     let at = entry.t_utc;
     let mut lines: Vec<HistoryLine> = HistoryLine::skipped(entry).collect();
-    let one = |planned, run: &RunId, what: String| HistoryLine {
+    let one = |planned, run: Option<&RunId>, what: String| HistoryLine {
         at,
         first: planned,
         last: planned,
         count: 1,
-        run: Some(run.clone()),
+        run: run.cloned(),
         what,
     };
     match &entry.event {
@@ -348,12 +364,15 @@ pub fn history_lines(entry: &ScheduleEntry) -> Vec<HistoryLine> {
                     Why::Triggered => "fired, triggered",
                     Why::Backfilled => "fired, backfilled",
                 };
-                one(*planned, run, what.to_owned())
+                one(*planned, Some(run), what.to_owned())
             }));
         }
         ScheduleEvent::Ended { run, how: ended, verdict, .. } => {
             let planned = entry.before.open.as_ref().map_or(at, |open| open.planned);
-            lines.push(one(planned, run, how(*ended, *verdict)));
+            lines.push(one(planned, Some(run), how(*ended, *verdict)));
+        }
+        ScheduleEvent::Refused { planned, reason, .. } => {
+            lines.push(one(*planned, None, format!("could not begin: {reason}")));
         }
         _ => {}
     }

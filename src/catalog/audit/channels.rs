@@ -9,6 +9,7 @@ use proofmill_store::{Store, Trigger};
 
 use crate::audit::entry::{AuditEvent, BASELINE, Channels, Judged, VerdictWord};
 use crate::audit::log::{AuditLog, AuditLogError, LogHead};
+use crate::audit::trail::Trail;
 use crate::summary::RunSummary;
 
 /// Times that a move is tried while other processes append.
@@ -56,7 +57,7 @@ pub struct Move {
 pub async fn moves(store: &Store, pipeline: &PipelineName) -> Result<Vec<Move>, AuditLogError> {
     let mut left = channels(store, pipeline).await?;
     let mut found: BTreeMap<ChannelName, Move> = BTreeMap::new();
-    let mut trail = AuditLog::of(store).about(pipeline);
+    let mut trail = Trail::of(store, pipeline);
     while !left.is_empty() {
         let window = trail.next().await?;
         if window.is_empty() {
@@ -87,7 +88,7 @@ pub async fn last_verdict(
 ) -> Result<Option<Judged>, AuditLogError> {
     let Ok(pipeline) = run.pipeline.parse() else { return Ok(None) };
     let run = &run.run;
-    let mut trail = AuditLog::of(store).about(&pipeline);
+    let mut trail = Trail::of(store, &pipeline);
     loop {
         let window = trail.next().await?;
         for stored in &window {
@@ -164,7 +165,7 @@ pub async fn pin(store: &Store, writer: &str, pin: &Pin) -> Result<Channels, Aud
 }
 
 async fn known(store: &Store, pipeline: &PipelineName) -> Result<Known, AuditLogError> {
-    let mut trail = AuditLog::of(store).about(pipeline);
+    let mut trail = Trail::of(store, pipeline);
     loop {
         let window = trail.next().await?;
         let entries = trail.entries();

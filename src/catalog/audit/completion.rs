@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proofmill_base::ids::RunId;
-use proofmill_store::{Life, PipelineRef, Store, Trigger, life, writer_name};
+use proofmill_store::{Claimed, Life, PipelineRef, Store, Trigger, life, writer_name};
 
 use crate::audit::entry::{AuditEvent, RunEnd};
 use crate::audit::log::{AuditLog, AuditLogError, LogHead};
@@ -65,7 +65,7 @@ async fn complete(store: &Store, writer: &str) -> Result<(), AuditLogError> {
     let Some(head) = log.head().await? else { return Ok(()) };
     for open in head.state.open.iter().take(LOOKED_AT_MAX) {
         // One that is published and alive is about to enter its end itself.
-        if life(store, &open.run).await? == Life::Alive {
+        if life(store, &Claimed::run(&open.run)).await? == Life::Alive {
             continue;
         }
         let records = match Records::of(store, &open.run).await {

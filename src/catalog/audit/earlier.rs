@@ -1,6 +1,6 @@
 //! Where the log has earlier entries about a pipeline: an index that each entry carries.
 //!
-//! Names are told apart by the bits of their SHA-256. An entry names the last entries about its own pipeline, and for each
+//! Names differ in the bits of their SHA-256. An entry names the last entries about its own pipeline, and for each
 //! number of first bits the last entry whose name has these bits and another one next: from any entry, the last one about
 //! any pipeline is found in about as many steps as the number of pipelines has bits, however many entries stand between.
 

@@ -54,7 +54,7 @@ impl History {
     /// among them; one that no entry of the log names is not, unless the store has no log or a broken one.
     pub fn of_pipeline(store: &Store, pipeline: Option<&PipelineName>) -> Self {
         let Some(pipeline) = pipeline else { return Self::of(store) };
-        Self::starting(store, Rest::Trail(Box::new(AuditLog::of(store).about(pipeline))))
+        Self::starting(store, Rest::Trail(Box::new(Trail::of(store, pipeline))))
     }
 
     fn starting(store: &Store, rest: Rest) -> Self {

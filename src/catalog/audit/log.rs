@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proofmill_base::error::{Error, ErrorKind};
-use proofmill_base::ids::PipelineName;
 use proofmill_base::rng::random_name;
 use proofmill_store::{
     APPEND_ATTEMPTS_MAX, Appended, Extensions, LogFolder, OpenLog, OpenLogError, Position, Store,
@@ -14,7 +13,6 @@ use serde_json::json;
 use crate::audit::earlier::{Descent, EARLIER, Earlier, topic};
 use crate::audit::entry::{AUDIT_VERSION, AuditEntry, AuditEvent, LogState};
 use crate::audit::records::adopted;
-use crate::audit::trail::Trail;
 
 /// Entries that are read backwards at a time: first, and at most.
 const WINDOW_MIN: u64 = 16;
@@ -90,11 +88,6 @@ pub struct LogHead {
 impl AuditLog {
     pub fn of(store: &Store) -> Self {
         Self { store: store.clone(), log: OpenLog::new(LogFolder::of_audit()) }
-    }
-
-    /// The entries about a pipeline from the last one backwards.
-    pub fn about(&self, pipeline: &PipelineName) -> Trail {
-        Trail::new(self, pipeline)
     }
 
     /// The last entry.

@@ -3,7 +3,8 @@
 use proofmill_base::digest::Digest;
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{
-    Entry, Head, Life, Outcome, Store, StoreError, life, read_log_to_head, read_manifest, run_ids,
+    Claimed, Entry, Head, Life, Outcome, Store, StoreError, life, read_log_to_head, read_manifest,
+    run_ids,
 };
 
 use crate::audit::entry::{AdoptedRun, AuditEvent, Ending};
@@ -39,19 +40,19 @@ impl Records {
             });
         }
         // Looked at before the log: a process that is gone appends nothing more.
-        let life = life(store, run).await?;
+        let life = life(store, &Claimed::run(run)).await?;
         let (entries, log) = read_log_to_head::<Event>(store, run).await?;
-        let (mut pipeline, mut outcome) = (None, None);
+        let (mut pipeline, mut finished) = (None, None);
         for event in entries.iter().filter_map(Entry::event) {
             match event {
                 Event::Started { pipeline: started, .. } => {
-                    (pipeline, outcome) = (Some(started.name.clone()), None);
+                    (pipeline, finished) = (Some(started.name.clone()), None);
                 }
-                Event::Finished { outcome: finished } => outcome = Some(*finished),
+                Event::Finished { outcome } => finished = Some(*outcome),
                 Event::Stages(_) | Event::Failed { .. } => {}
             }
         }
-        let ending = match outcome {
+        let ending = match finished {
             Some(Outcome::Failed) => Some(Ending::Failed),
             Some(Outcome::Interrupted) => Some(Ending::Stopped),
             // One whose stages all succeeded still has to be published.

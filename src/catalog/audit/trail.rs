@@ -2,6 +2,7 @@
 //! programs wrote none.
 
 use proofmill_base::ids::PipelineName;
+use proofmill_store::Store;
 
 use crate::audit::earlier::{Earlier, topic};
 use crate::audit::entry::{AuditEntry, AuditEvent};
@@ -41,9 +42,10 @@ enum Next {
 }
 
 impl Trail {
-    pub(super) fn new(log: &AuditLog, pipeline: &PipelineName) -> Self {
+    /// The entries about a pipeline from the last one backwards.
+    pub fn of(store: &Store, pipeline: &PipelineName) -> Self {
         Self {
-            log: log.clone(),
+            log: AuditLog::of(store),
             pipeline: pipeline.clone(),
             entries: 0,
             next: Next::Head,
@@ -156,7 +158,7 @@ mod tests {
     use futures::executor::block_on;
     use proofmill_base::clock::SystemClock;
     use proofmill_base::rng::{Rng as _, SeededRng};
-    use proofmill_store::{LogFolder, Store, seal, writer_name};
+    use proofmill_store::{LogFolder, seal, writer_name};
 
     use super::*;
     use crate::audit::earlier::{Descent, EARLIER, Indexed};
@@ -192,8 +194,8 @@ mod tests {
     }
 
     /// The numbers of the entries that a trail gives.
-    async fn followed(log: &AuditLog, pipeline: &PipelineName) -> Vec<u64> {
-        let (mut trail, mut found) = (log.about(pipeline), Vec::new());
+    async fn followed(store: &Store, pipeline: &PipelineName) -> Vec<u64> {
+        let (mut trail, mut found) = (Trail::of(store, pipeline), Vec::new());
         loop {
             let next = trail.next().await.unwrap();
             if next.is_empty() {
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn trails_lead_to_all_entries_about_a_pipeline_whoever_wrote_them() {
+    fn trails_lead_to_all_entries_about_a_pipeline_written_by_any_program() {
         // How many of ten entries older programs write, and how many pipelines there are.
         for (seed, (old, names)) in
             [(0, 1), (0, 40), (1, 5), (5, 9), (10, 3)].into_iter().enumerate()
@@ -228,7 +230,11 @@ mod tests {
                 let pipeline: PipelineName = format!("p{name}").parse().unwrap();
                 let about = all.iter().filter(|it| topic(&it.entry) == pipeline.as_str());
                 let expected: Vec<u64> = about.map(|it| it.entry.seq).collect();
-                assert_eq!(block_on(followed(&log, &pipeline)), expected, "{pipeline}, old: {old}");
+                assert_eq!(
+                    block_on(followed(&store, &pipeline)),
+                    expected,
+                    "{pipeline}, old: {old}"
+                );
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Utc};
 use proofmill_catalog::audit::entry::{BASELINE, Ending, VerdictWord};
-use proofmill_catalog::summary::summary;
+use proofmill_catalog::summary::{RunSummary, summary};
 use proofmill_schedule::decision::decide;
 use proofmill_schedule::file::Schedule;
-use proofmill_schedule::log::ScheduleLog;
+use proofmill_schedule::log::{ScheduleEntry, ScheduleLog};
 use proofmill_schedule::state::{Fired, SampledStage, ScheduleEvent, ScheduleState, Skipped};
-use proofmill_store::{Life, Store, Trigger, life, order_stop, writer_name};
+use proofmill_store::{Claimed, Life, Store, Trigger, life, order_stop, writer_name};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::Pipeline;
@@ -26,8 +26,11 @@ use crate::views::schedule::{TickView, Ticked, skipped};
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_pipeline::gate::Gate;
-use proofmill_pipeline::models::{Ask, Share};
+use proofmill_pipeline::models::Ask;
 use proofmill_pipeline::project::plain;
+
+/// Characters of the reason why a run cannot begin that the log keeps.
+const REASON_CHARS_MAX: usize = 500;
 
 /// Starts what is due, once.
 pub async fn tick(args: &TickArgs, environment: &Environment) -> Result<()> {
@@ -112,6 +115,21 @@ enum Standing {
     },
 }
 
+/// What there is to say of a run that has ended.
+struct Night {
+    how: Ending,
+    /// Requests that endpoints answered, if there are endpoints.
+    requests: Option<u64>,
+    /// Answers that were given once more.
+    sampled: Vec<SampledStage>,
+}
+
+impl Night {
+    fn of(how: Ending) -> Self {
+        Self { how, requests: None, sampled: Vec::new() }
+    }
+}
+
 impl Scheduler<'_> {
     /// Looks at the schedule, and sends the messages of its alerts.
     ///
@@ -137,10 +155,9 @@ impl Scheduler<'_> {
         if let Some(open) = state.open.clone() {
             match self.standing(&open.run).await? {
                 Standing::Ended(how) => {
-                    state = self
-                        .ended(&log, state.schedule.as_ref(), &open.run, how, (None, Vec::new()))
-                        .await?
-                        .0;
+                    let schedule = state.schedule.as_ref();
+                    self.ended(&log, schedule, &open.run, Night::of(how)).await?;
+                    state = log.head().await?.state;
                 }
                 Standing::Alive => alive = Some(open.run),
                 Standing::Dead { has_begun } => {
@@ -155,9 +172,12 @@ impl Scheduler<'_> {
         let preview = decide(&state, now, &run).map_err(|error| {
             Error::new(ErrorKind::Usage, format!("schedule `{}`: {error}", self.name))
         })?;
-        if preview.as_ref().is_some_and(|decided| decided.fired.is_some()) {
+        if let Some(fired) = preview.as_ref().and_then(|decided| decided.fired.as_ref()) {
             // Nothing is fired that could not begin.
-            self.check(&schedule).await?;
+            if let Err(error) = self.check(&schedule).await {
+                self.refused(&log, fired, &error).await?;
+                return Err(error);
+            }
             run = self.environment.next_run(self.store).await?;
         }
         let event = |state: &ScheduleState| {
@@ -170,7 +190,7 @@ impl Scheduler<'_> {
         if let Some((_, ScheduleEvent::Decided(decided))) = appended {
             decided.skipped.iter().for_each(|skipped| self.remark_skipped(skipped));
             if let Some(run) = &decided.stop {
-                order_stop(self.store, run).await?;
+                order_stop(self.store, &Claimed::run(run)).await?;
             }
             if let Some(fired) = decided.fired.filter(|fired| fired.run == run) {
                 return self.run(&log, &schedule, fired, false).await;
@@ -179,9 +199,22 @@ impl Scheduler<'_> {
         Ok(alive.map_or(Ticked::Nothing, |run| Ticked::Busy { run }))
     }
 
+    /// Enters that a run cannot begin, once for its instant.
+    async fn refused(&self, log: &ScheduleLog, fired: &Fired, error: &Error) -> Result<()> {
+        let (planned, why) = (fired.planned, fired.why);
+        let reason = error.message.chars().take(REASON_CHARS_MAX).collect::<String>();
+        let event = |state: &ScheduleState| {
+            let is_new = state.refused != Some(planned) && state.open.is_none();
+            let reason = reason.clone();
+            Ok(is_new.then_some(ScheduleEvent::Refused { planned, why, reason }))
+        };
+        log.append(&writer_name(self.store), event).await?;
+        Ok(())
+    }
+
     async fn standing(&self, run: &RunId) -> Result<Standing> {
         // The sign of life first: a run that ends in between is found ended.
-        let life = life(self.store, run).await?;
+        let life = life(self.store, &Claimed::run(run)).await?;
         let summary = summary(self.store, run).await?;
         Ok(match (summary.outcome.map(Ending::from), life) {
             (_, Life::Alive) => Standing::Alive,
@@ -199,13 +232,26 @@ impl Scheduler<'_> {
         log: &ScheduleLog,
         schedule: Option<&Schedule>,
         run: &RunId,
-        how: Ending,
-        (requests, sampled): (Option<u64>, Vec<SampledStage>),
-    ) -> Result<(ScheduleState, Option<VerdictWord>)> {
+        Night { mut how, requests, sampled }: Night,
+    ) -> Result<(Ending, Option<VerdictWord>)> {
+        let other = sampled.iter().find(|it| it.is_local && it.differ > 0);
+        let gate = schedule.and_then(|schedule| schedule.gate.as_ref());
         // Before the end is entered: a process that dies in between leaves a run to judge.
-        let verdict = match schedule.and_then(|schedule| schedule.gate.as_ref()) {
-            Some(gate) => Some(self.judge(gate, run).await?),
-            None => None,
+        let verdict = match (other, gate) {
+            (Some(other), _) => {
+                how = Ending::Failed;
+                self.environment.output.remark(format!(
+                    "run {run}: {} of stage `{}`, computed once more by this machine, {} of {} differ: \
+                     the night fails, and no gate judges it",
+                    plural(other.again as usize, "answer"),
+                    other.stage,
+                    other.differ,
+                    other.again,
+                ));
+                None
+            }
+            (None, Some(gate)) => Some(self.judge(gate, run).await?),
+            (None, None) => None,
         };
         let event = |state: &ScheduleState| {
             let is_open = state.open.as_ref().is_some_and(|open| open.run == *run);
@@ -213,11 +259,8 @@ impl Scheduler<'_> {
             let end = || ScheduleEvent::Ended { run: run.clone(), how, verdict, requests, sampled };
             Ok(is_open.then(end))
         };
-        let state = match log.append(&writer_name(self.store), event).await? {
-            Some((head, _)) => head.state,
-            None => log.head().await?.state,
-        };
-        Ok((state, verdict))
+        log.append(&writer_name(self.store), event).await?;
+        Ok((how, verdict))
     }
 
     /// What the gate says of a run.
@@ -317,35 +360,64 @@ impl Scheduler<'_> {
         if let Some(error) = &ended.result.error {
             environment.output.remark(format!("run {run}: {error}"));
         }
-        let sampled = match (schedule.ask, how) {
-            (Ask::Sample(share), Ending::Succeeded) => self.sample(share, *planned, run).await?,
+        let sampled = match how {
+            Ending::Succeeded => self.sampled(log, schedule, *planned, run).await?,
             _ => Vec::new(),
         };
-        let said = (requests, sampled);
-        let (_, verdict) = self.ended(log, Some(schedule), run, how, said).await?;
+        let night = Night { how, requests, sampled };
+        let (how, verdict) = self.ended(log, Some(schedule), run, night).await?;
         Ok(Ticked::Ran { fired, how, verdict })
     }
 
-    /// Has a share of the answers of a run given once more, as the generation of its instant.
-    async fn sample(
+    /// Has shares of the answers of a run given once more: by endpoints, as the generation of its instant, and by models of this
+    /// machine.
+    async fn sampled(
         &self,
-        share: Share,
+        log: &ScheduleLog,
+        schedule: &Schedule,
         planned: DateTime<Utc>,
         run: &RunId,
     ) -> Result<Vec<SampledStage>> {
         let run = summary(self.store, run).await?;
-        let host = &self.environment.host;
-        let word = generation(planned);
+        let (host, word) = (&self.environment.host, generation(planned));
+        let mut sampled = Vec::new();
+        if let Ask::Sample(share) = schedule.ask {
+            let again = Box::pin(host.sample(&run, share, &word, self.store));
+            sampled = self.unless_stopped(&run, again).await;
+            let has_sample = |it: &ScheduleEntry| match &it.event {
+                ScheduleEvent::Ended { sampled, .. } => sampled.iter().any(|it| !it.is_local),
+                _ => false,
+            };
+            if let Some(ScheduleEntry {
+                event: ScheduleEvent::Ended { sampled: last, .. }, ..
+            }) = log.latest(1, has_sample).await?.first()
+            {
+                sampled.iter_mut().for_each(|it| it.compare_names(last));
+            }
+        }
+        if let Some(share) = schedule.recompute {
+            let again = Box::pin(host.recompute(&run, share, &word, self.store));
+            sampled.extend(self.unless_stopped(&run, again).await);
+        }
+        Ok(sampled)
+    }
+
+    /// What comes of answers that are to be given once more. A run is what it is: a sample that cannot be had is said, and decides
+    /// nothing.
+    async fn unless_stopped(
+        &self,
+        run: &RunSummary,
+        again: impl Future<Output = Result<Vec<SampledStage>>>,
+    ) -> Vec<SampledStage> {
         let sampled = tokio::select! {
-            sampled = Box::pin(host.sample(&run, share, &word, self.store)) => sampled,
+            sampled = again => sampled,
             () = self.stop.cancelled() => Err(Error::new(ErrorKind::Interrupted, "stopped")),
         };
-        // The night is what it is: a sample that cannot be had is said, and decides nothing.
-        Ok(sampled.unwrap_or_else(|error| {
+        sampled.unwrap_or_else(|error| {
             let message = format!("run {}: no sample of its answers: {error}", run.run);
             self.environment.output.remark(message);
             Vec::new()
-        }))
+        })
     }
 
     async fn not_run(
@@ -361,9 +433,8 @@ impl Scheduler<'_> {
             Standing::Dead { .. } if is_resumed && error.kind == ErrorKind::Usage => {
                 // The pipeline is another one now: what it began stays as it was.
                 self.environment.output.remark(format!("run {} cannot go on: {error}", fired.run));
-                let how = Ending::Killed;
-                let said = (None, Vec::new());
-                let (_, verdict) = self.ended(log, Some(schedule), &fired.run, how, said).await?;
+                let night = Night::of(Ending::Killed);
+                let (how, verdict) = self.ended(log, Some(schedule), &fired.run, night).await?;
                 Ok(Ticked::Ran { fired: fired.clone(), how, verdict })
             }
             Standing::Dead { .. } => Err(error),

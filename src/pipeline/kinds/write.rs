@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::read::Format;
 use crate::settings::StageRef;
 
 /// Exports a table. The file is replaced atomically. Its table records what was written.
@@ -15,17 +16,5 @@ pub struct Write {
     #[schemars(length(min = 1))]
     pub path: String,
     /// Format of the file; inferred from its name when absent.
-    pub format: Option<WriteFormat>,
-}
-
-/// Format of an exported table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum WriteFormat {
-    /// One JSON object per line.
-    Jsonl,
-    /// Comma-separated values with a header.
-    Csv,
-    /// Apache Parquet.
-    Parquet,
+    pub format: Option<Format>,
 }

@@ -13,11 +13,13 @@ use crate::stages::fingerprint::Counted;
 use crate::stages::kind::{Kind, Preparation, Preparing, Repeats, Traits};
 use crate::stages::plan::{Execution, Export, StagePlan};
 use crate::stages::sink::Computed;
-use crate::stages::tables::export::{digest, export, first_nested, format_of};
+use crate::stages::tables::export::{digest, export};
 use crate::stages::tables::{outside, rows};
 use proofmill_base::ids::StageName;
+use proofmill_files::{check_columns, endings, format_of};
 use proofmill_pipeline::code::Code;
-use proofmill_pipeline::kinds::write::{Write, WriteFormat};
+use proofmill_pipeline::kinds::read::Format;
+use proofmill_pipeline::kinds::write::Write;
 use proofmill_store::NamedFile;
 
 /// A prepared `write`.
@@ -26,7 +28,7 @@ pub struct WritePlan {
     /// The stage that is exported.
     pub from: StageName,
     pub path: PathBuf,
-    format: WriteFormat,
+    format: Format,
     schema: SchemaRef,
 }
 
@@ -79,19 +81,16 @@ impl Kind for Write {
         let from = inputs.name("from")?.clone();
         let input = inputs.table_of(&from)?.schema();
         let path = PathBuf::from(&self.path);
-        let format = self.format.or_else(|| format_of(&path));
+        let format = self.format.or_else(|| format_of(&self.path));
         let Some(format) = format else {
             let message = format!("cannot infer a format from the name `{}`", self.path);
-            let help = "end it in `.jsonl`, `.csv` or `.parquet`, or give `format`".to_owned();
+            let help = format!("end it in {}, or give `format`", endings());
             diagnostics.error(&["write", "path"], Code::MissingKey, message, Some(help));
             return None;
         };
-        if let Some(field) = first_nested(&input)
-            && format == WriteFormat::Csv
-        {
-            let message = format!("the column `{}` is nested, which CSV cannot hold", field.name());
+        if let Err(error) = check_columns(format, &input) {
             let help = "write `jsonl` or `parquet`, or select plain columns first".to_owned();
-            diagnostics.error(&["write"], Code::ColumnType, message, Some(help));
+            diagnostics.error(&["write"], Code::ColumnType, error.to_string(), Some(help));
             return None;
         }
         let schema = schema();

@@ -1,8 +1,8 @@
 //! Tests of the store as a whole: faults, races, damage.
 
+mod claim;
 mod commit;
 mod flusher;
-mod lease;
 mod local;
 mod log;
 mod open_log;

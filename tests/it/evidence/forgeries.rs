@@ -17,7 +17,7 @@ use crate::support::Workspace;
 const SECOND_EVERY: usize = 4;
 
 /// A record, with the seal that follows from its content.
-fn sealed(value: &Json) -> Vec<u8> {
+pub fn sealed(value: &Json) -> Vec<u8> {
     let mut value = value.clone();
     value.as_object_mut().unwrap().remove("sha256");
     let body = value.to_string();

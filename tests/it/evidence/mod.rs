@@ -2,7 +2,7 @@
 
 mod attacks;
 mod exports;
-mod forgeries;
+pub mod forgeries;
 mod log;
 mod prove;
 mod replay;

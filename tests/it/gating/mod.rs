@@ -5,6 +5,7 @@ mod cases;
 mod models;
 mod nights;
 mod pages;
+mod recomputed;
 mod system;
 mod verdicts;
 

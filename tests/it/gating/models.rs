@@ -128,6 +128,7 @@ fn a_sample_of_the_answers_is_requested_once_more_and_compared() {
     let schedule = "kind: schedule\nname: nights\npipeline: p.yaml\ncron: '0 2 * * *'\nask: { sample: 100% }\n";
     workspace.write("s.yaml", schedule);
     workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    // From the first answer on it is another model: the first sample has none before it.
     for sent_then in [20, 30] {
         workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
         workspace.proofmill(&["schedule", "tick"]).expect(0);
@@ -139,6 +140,7 @@ fn a_sample_of_the_answers_is_requested_once_more_and_compared() {
     let sampled = &status[0]["last"]["sampled"][0];
     assert_eq!((&sampled["again"], &sampled["differ"]), (&json!(10), &json!(1)), "{status:#}");
     assert_eq!(sampled["reported"], json!(["m-2"]));
+    assert_eq!(sampled.get("reported_before"), None, "it is the same as on the night before");
     assert_eq!(sampled["examples"], json!([{ "row": "q3", "before": "yes", "now": "no" }]));
     let shown = workspace.proofmill(&["schedule", "status"]).stdout;
     assert!(
@@ -164,6 +166,50 @@ fn a_sample_of_the_answers_is_requested_once_more_and_compared() {
     }
     let verified = workspace.json(&["audit", "verify", "--all", "--level", "3"]);
     assert_eq!(verified["findings"], json!([]));
+}
+
+/// A model that gets another name with each ten answers, and answers as ever.
+fn renamed(place: usize, body: &Json) -> (&'static str, Json) {
+    let (status, mut answer) = answer(1, body);
+    answer["model"] = json!(format!("m-{}", (place - 1) / 10));
+    (status, answer)
+}
+
+#[test]
+fn a_model_that_calls_itself_otherwise_is_named_on_that_night() {
+    let (workspace, _received) = asking(renamed, "");
+    let schedule = "kind: schedule\nname: nights\npipeline: p.yaml\ncron: '0 2 * * *'\nask: { sample: 100% }\n";
+    workspace.write("s.yaml", schedule);
+    workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(0);
+    for (now, before) in [("m-1", None), ("m-2", Some("m-1")), ("m-3", Some("m-2"))] {
+        workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+        workspace.proofmill(&["schedule", "tick"]).expect(0);
+        let status = workspace.json(&["schedule", "status"]);
+        let sampled = &status[0]["last"]["sampled"][0];
+        assert_eq!((&sampled["reported"], &sampled["differ"]), (&json!([now]), &json!(0)));
+        assert_eq!(sampled["reported_before"][0].as_str(), before, "{status:#}");
+        let said = format!("the endpoint calls itself {now}, and m-1 in the sample before");
+        let shown = workspace.proofmill(&["schedule", "status"]).stdout;
+        assert_eq!(shown.contains(&said), before == Some("m-1"), "{shown}");
+    }
+}
+
+#[test]
+fn a_run_requests_a_sample_of_its_answers_once_more_where_that_is_wanted() {
+    let (workspace, received) = asking(answer, "");
+    workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    let run = workspace.json(&["run", "p.yaml", "--ask", "sample:100%"]);
+    assert_eq!(received.lock().unwrap().len(), 20);
+    assert_eq!(accuracy(&run), 1.0, "its numbers are those of the ledger");
+    let sampled = &run["sample"][0];
+    assert_eq!((&sampled["again"], &sampled["differ"]), (&json!(10), &json!(1)), "{run:#}");
+    workspace
+        .proofmill(&["run", "p.yaml", "--ask", "sample:100%"])
+        .expect(0)
+        .says("requested once more, 1 of 10 answers of `said` differ (95 %: ");
+    for wrong in ["sample", "sample:0%", "sample:2", "nothing"] {
+        workspace.proofmill(&["run", "p.yaml", "--ask", wrong]).expect(2).says("--ask");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a store says of itself in SQL.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::{ACCURACY, Gated, answers};
 use crate::support::Workspace;
@@ -63,6 +63,48 @@ fn failed_rows_of_all_runs_are_one_table() {
     assert_eq!(rows, [json!({ "stage": "a", "source": "a.jsonl", "class": "syntax" })]);
     let empty = Workspace::new();
     assert_eq!(empty.json(&["sql", "SELECT count(*) AS n FROM system.runs"])[0]["n"], 0);
+}
+
+/// The commands that list runs, metrics and failed rows have what the tables have.
+#[test]
+fn commands_and_tables_say_the_same() {
+    let workspace = Workspace::with(
+        "pipeline: p
+params: { n: 2 }
+stages:
+  a: { read: { path: a.jsonl }, max_error_rate: 0.5 }
+  b: { sql: \"SELECT x, x > ${params.n} AS right, x / (2 - ${params.n} + 1) AS y FROM a\" }
+  m: { measure: { from: b, correct: right } }
+",
+    );
+    workspace.write("a.jsonl", "{\"x\": 1}\n{\"x\": 2\n{\"x\": 3}\n{\"x\": \n");
+    for (n, code) in [("2", 0), ("1", 0), ("3", 1), ("1", 0)] {
+        let param = format!("n={n}");
+        workspace.proofmill(&["run", "p.yaml", "--param", &param]).expect(code);
+    }
+    let picked = |rows: &Json, names: &[(&str, &str)]| -> Vec<Json> {
+        let row = |row: &Json| -> Json {
+            names.iter().map(|(from, to)| ((*to).to_owned(), row[*from].clone())).collect()
+        };
+        rows.as_array().unwrap().iter().map(row).collect()
+    };
+    let listed =
+        [("run", "run"), ("outcome", "how"), ("computed", "computed"), ("cached", "cached")];
+    assert_eq!(
+        picked(&workspace.json(&["runs"]), &listed),
+        workspace.sql("SELECT run, how, computed, cached FROM system.runs ORDER BY run DESC")
+    );
+    let same = |names: &'static [&'static str]| {
+        names.iter().map(|name| (*name, *name)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        picked(&workspace.json(&["trends", "p", "accuracy"]), &same(&["run", "stage", "value", "ci_low", "ci_high"])),
+        workspace.sql("SELECT run, stage, value, ci_low, ci_high FROM system.metrics WHERE metric = 'accuracy' ORDER BY run")
+    );
+    let errors = workspace.json(&["errors", "latest"]);
+    let rows = workspace.sql("SELECT stage, source, class, message FROM system.errors WHERE run = (SELECT max(run) FROM system.runs)");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(picked(&errors["rows"], &same(&["stage", "source", "class", "message"])), rows);
 }
 
 /// The page about the tables names each column, in their order.

@@ -8,3 +8,4 @@ mod fitting;
 mod local_features;
 pub mod models;
 mod prompts;
+mod workers;

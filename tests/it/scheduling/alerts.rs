@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::scheduling::mail::serve_mail;
 use crate::server::serve;
 use crate::support::Workspace;
 
@@ -121,6 +122,45 @@ fn an_address_that_is_a_secret_stays_in_the_environment() {
 }
 
 #[test]
+fn mail_goes_to_its_receivers_and_never_in_the_open_unless_that_is_wanted() {
+    let (port, told) = serve_mail(&["SIZE 1000000"]);
+    let mail = |more: &str| {
+        format!(
+            "{{ mail: {{ to: [ops@a.example, Night Watch <watch@b.example>], from: proofmill@c.example, server: localhost, port: {port}{more} }} }}"
+        )
+    };
+    let send = |more: &str| {
+        let workspace = nightly(&mail(more));
+        let mut command = workspace.command(&["schedule", "test-alerts", "nights"]);
+        let done = command.env("MAIL_USER", "u").env("MAIL_PASSWORD", "s3cr3t").output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, said) = send(", encryption: none");
+    assert!(code == Some(2) && said.contains("no public address"), "{said}");
+    assert_eq!(told.lock().unwrap().len(), 0, "nothing was said to the server");
+    // The server offers no encryption, so that it gets neither the password nor the message.
+    let login = ", allow_private: true, user_env: MAIL_USER, password_env: MAIL_PASSWORD";
+    for more in [login, ", allow_private: true"] {
+        let (code, said) = send(more);
+        assert!(code.is_some_and(|code| code > 1) && !said.contains("s3cr3t"), "{said}");
+    }
+    let heard = told.lock().unwrap().join("\n");
+    assert!(!heard.contains("AUTH") && !heard.contains("MAIL"), "{heard}");
+    let workspace = nightly(&mail(", allow_private: true, encryption: none"));
+    workspace.night(false);
+    let heard = told.lock().unwrap().join("\n");
+    for line in [
+        "RCPT TO:<ops@a.example>",
+        "RCPT TO:<watch@b.example>",
+        "Subject: [proofmill] nights: the night did not succeed",
+        "schedule nights: the night did not succeed (run ",
+    ] {
+        assert!(heard.contains(line), "{line}: {heard}");
+    }
+    assert_eq!(heard.matches("Subject: ").count(), 1);
+}
+
+#[test]
 fn wrong_alerts_are_refused_at_their_place() {
     let workspace = nightly("{ file: alerts.jsonl }");
     let schedule = workspace.read("s.yaml");
@@ -130,6 +170,16 @@ fn wrong_alerts_are_refused_at_their_place() {
         ("{ webhook: { url: 'ftp://a.example' } }", "no address of a webhook"),
         ("{ webhook: { url: 'https://user:pass@a.example' } }", "no address of a webhook"),
         ("{ mail: a }", "mail"),
+        ("{ mail: { to: [], from: a@b, server: s } }", "no address is named"),
+        ("{ mail: { to: [ops], from: a@b, server: s } }", "`ops` is no address"),
+        ("{ mail: { to: [\"a@b\\r\\nBcc: c@d\"], from: a@b, server: s } }", "is no address"),
+        ("{ mail: { to: [a@b], from: a@b, server: 's/x' } }", "no name of a server"),
+        ("{ mail: { to: [a@b], from: a@b, server: s, user_env: U } }", "give both"),
+        (
+            "{ mail: { to: [a@b], from: a@b, server: s, user_env: U, password_env: P, encryption: none } }",
+            "not sent without encryption",
+        ),
+        ("{ mail: { to: [a@b], from: a@b, server: s, port: 0 } }", "port"),
     ] {
         workspace.write("s.yaml", schedule.replace("{ file: alerts.jsonl }", receiver));
         workspace.proofmill(&["schedule", "apply", "s.yaml"]).expect(3).says("s.yaml:7").says(said);
@@ -139,4 +189,36 @@ fn wrong_alerts_are_refused_at_their_place() {
         .proofmill(&["schedule", "apply", "s.yaml"])
         .expect(3)
         .says("no condition sends a message");
+}
+
+#[test]
+fn a_night_that_cannot_begin_sends_one_message_and_begins_once_it_can() {
+    let workspace = nightly("{ file: alerts.jsonl }");
+    let pipeline = workspace.read("p.yaml");
+    for (name, broken) in [("wrong", pipeline.replace("SELECT", "SELEC")), ("gone", String::new())]
+    {
+        match name {
+            "gone" => std::fs::remove_file(workspace.path("p.yaml")).unwrap(),
+            _ => workspace.write("p.yaml", &broken),
+        }
+        workspace.write("a.csv", "x\n1\n");
+        workspace.proofmill(&["schedule", "trigger", "nights"]).expect(0);
+        let before = workspace.messages().len();
+        for _ in 0..3 {
+            assert!(workspace.proofmill(&["schedule", "tick"]).code > Some(1), "{name}");
+        }
+        let messages = workspace.messages();
+        assert_eq!(messages.len(), before + 1, "{name}: {messages:#?}");
+        let last = messages.last().unwrap();
+        assert_eq!((&last["state"], last.get("run")), (&json!("open"), None));
+        let text = last["text"].as_str().unwrap();
+        assert!(text.contains("which could not begin"), "{text}");
+        let history = workspace.proofmill(&["schedule", "history", "nights"]).stdout;
+        assert!(history.contains("could not begin: "), "{history}");
+        workspace.write("p.yaml", &pipeline);
+        workspace.proofmill(&["schedule", "tick"]).expect(0);
+        workspace.night(true);
+        workspace.night(true);
+        assert_eq!(workspace.messages().last().unwrap()["state"], "closed");
+    }
 }

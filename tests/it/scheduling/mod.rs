@@ -2,4 +2,5 @@
 
 mod alerts;
 mod commands;
+mod mail;
 mod processes;

@@ -86,6 +86,20 @@ fn a_run_is_stopped_from_elsewhere_and_can_be_resumed() {
         assert!(began.elapsed() < Duration::from_secs(60), "{}", workspace.read("run.log"));
         sleep(Duration::from_millis(5));
     }
+    // With its beats it says how far it is.
+    let began = Instant::now();
+    let progress = loop {
+        let runs = workspace.json(&["runs"]);
+        if let Some(progress) = runs[0].get("progress") {
+            break progress.clone();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{runs:#}");
+        sleep(Duration::from_millis(200));
+    };
+    assert_eq!((&progress["stages"], &progress["ended"]), (&json!(2), &json!(1)), "{progress:#}");
+    assert_eq!(progress["running"][0]["stage"], "slow");
+    let shown = workspace.proofmill(&["runs"]).stdout;
+    assert!(shown.contains("running, 1 of 2 stages"), "{shown}");
     workspace.proofmill(&["runs", "stop", "latest"]).expect(0).says("stops within seconds");
     let began = Instant::now();
     let status = loop {

@@ -122,3 +122,48 @@ fn a_linked_folder_is_a_folder() {
     assert!(workspace.path("share/rows.csv").exists() && workspace.path("share/page").is_dir());
     assert_eq!(workspace.run(), set(&[]));
 }
+
+/// Every format that is written is read again, with the same rows.
+#[test]
+fn what_is_written_reads_back() {
+    for ending in ["jsonl", "json", "csv", "tsv", "parquet", "txt"] {
+        let columns = if ending == "txt" { "text" } else { "n, ok, text" };
+        let column = if ending == "txt" { "line AS text" } else { columns };
+        let workspace = Workspace::with(&format!(
+            "pipeline: p
+stages:
+  rows: {{ sql: \"SELECT {columns} FROM (VALUES (1, true, 'plain'), (-2, false, 'a, \\\"quoted\\\" one'), (3, true, 'ä €')) AS t(n, ok, text)\" }}
+  out: {{ write: {{ from: rows, path: rows.{ending} }} }}
+"
+        ));
+        workspace.proofmill(&["run", "p.yaml"]).expect(0);
+        workspace.write(
+            "q.yaml",
+            format!("pipeline: q\nstages:\n  back: {{ read: {{ path: rows.{ending} }} }}\n  rows: {{ sql: \"SELECT {column} FROM back\" }}\n"),
+        );
+        workspace.proofmill(&["run", "q.yaml"]).expect(0);
+        let rows = |run: &str| {
+            workspace.json(&["show", "rows", "--run", run, "--format", "json"])["rows"].clone()
+        };
+        assert_eq!(rows("q"), rows("p"), "{ending}");
+        let name = format!("again.{ending}");
+        workspace.proofmill(&["show", "rows", "--run", "p", "--output", &name]).expect(0);
+        assert_eq!(
+            fs::read(workspace.path(&name)).unwrap(),
+            fs::read(workspace.path(&format!("rows.{ending}"))).unwrap()
+        );
+    }
+    let workspace = Workspace::with(
+        "pipeline: p\nstages:\n  rows: { sql: \"SELECT 'a' || chr(9) || 'b' AS text\" }\n  out: { write: { from: rows, path: rows.tsv } }\n",
+    );
+    workspace
+        .proofmill(&["run", "p.yaml"])
+        .expect(1)
+        .says("row 1: the column `text` has a tab, which TSV cannot hold");
+    assert!(!workspace.path("rows.tsv").exists());
+    workspace
+        .proofmill(&["show", "rows", "--format", "tsv"])
+        .expect(2)
+        .says("which TSV cannot hold");
+    workspace.proofmill(&["show", "rows", "--output", "rows.csv.gz"]).expect(2).says("`.csv`");
+}

@@ -48,6 +48,15 @@ fn bench(script: &str, name: &str) -> Option<String> {
 }
 
 #[test]
+fn runs_with_workers() {
+    let sizes = ["--requests", "300", "--delay-ms", "1", "--workers", "2"];
+    let Some(said) = ours("workers.py", "json", &sizes) else { return };
+    for line in ["2 workers", "replay alone", "speed of a replay"] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+#[test]
 fn overhead_of_stages() {
     let Some(said) = ours("overhead.py", "json", &["--stages", "30", "--large-rounds", "1"]) else {
         return;

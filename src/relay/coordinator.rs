@@ -1,0 +1,412 @@
+//! Who asks: a model whose requests other processes answer, and this one too.
+//!
+//! Requests that wait are published together, in the order in which they come. The first answer counts; a worker that
+//! dies costs time. What an earlier process published and did not take is taken first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use proofmill_base::digest::Digest;
+use proofmill_base::rng::random_name;
+use proofmill_base::waits::Waits;
+use proofmill_engine::request::{Answer, Request};
+use proofmill_store::{Claim, Claimed, Store, StoreError};
+use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError, canonical};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::warn;
+
+use crate::relay::board::{Board, BoardError, Segments};
+use crate::relay::records::{AnsweredRequest, KeyedRequest, ModelCard, RequestSegment};
+use crate::relay::worker::{AnswerError, Served, Taken, Worker, WorkerTally, answer};
+
+/// Requests of a segment, at most.
+const SEGMENT_MAX: usize = 256;
+/// How long the first request of a segment waits for others.
+const SEGMENT_WAIT: Duration = Duration::from_millis(200);
+/// Requests that wait for their answers at a time: so many segments can be under way.
+const IN_FLIGHT_MAX: usize = 64 * SEGMENT_MAX;
+/// Time between two looks for answers.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long requests wait for workers where this process cannot answer them itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Segments that this process answers at a time: while the last requests of one are answered, the next begins.
+const OWN_MAX: usize = 2;
+
+/// How a process takes part in asking through a store.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    pub store: Store,
+}
+
+/// A model that answers through the store.
+#[derive(Debug)]
+pub struct RelayedModel {
+    inner: Arc<dyn LanguageModel>,
+    sender: mpsc::Sender<Message>,
+    pump: JoinHandle<()>,
+}
+
+/// What the pump gets to do.
+enum Message {
+    Ask(Wanted),
+    /// Segments whose answers were taken are not needed any more.
+    Clear(oneshot::Sender<()>),
+}
+
+/// A request that waits for its answer.
+struct Wanted {
+    request: KeyedRequest,
+    reply: oneshot::Sender<Result<Answer, AskError>>,
+}
+
+impl RelayedModel {
+    /// The model of `card`, which `inner` is on this machine.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not take what is said there.
+    pub async fn start(
+        relay: &Relay,
+        card: ModelCard,
+        inner: Arc<dyn LanguageModel>,
+    ) -> Result<Self, BoardError> {
+        let store = &relay.store;
+        let board = Board::of(store);
+        board.announce(&card).await?;
+        let name = random_name(store.rng().as_ref(), 16);
+        let tally = Arc::new(WorkerTally::default());
+        let claimed = Claimed::worker(&name)?;
+        let claim = Claim::take(store, &claimed, tally.clone()).await?;
+        let (sender, receiver) = mpsc::channel(IN_FLIGHT_MAX);
+        let served = Arc::new(Served::new(card.clone(), Arc::clone(&inner)));
+        let worker = Worker::new(board.clone(), name.clone(), Arc::clone(&tally));
+        let pump = Pump {
+            board,
+            model: card.id(),
+            card,
+            name,
+            tally,
+            served: Some(served),
+            worker,
+            pending: Vec::new(),
+            waiting: HashMap::new(),
+            known: HashMap::new(),
+            done: Vec::new(),
+            own: JoinSet::new(),
+            alone: None,
+        };
+        let pump = tokio::spawn(async move {
+            pump.go_on(receiver).await;
+            if let Some(claim) = claim {
+                claim.release().await;
+            }
+        });
+        Ok(Self { inner, sender, pump })
+    }
+
+    /// Takes away what was published and answered: its answers are recorded.
+    pub async fn clear(&self) {
+        let (done, cleared) = oneshot::channel();
+        if self.sender.send(Message::Clear(done)).await.is_ok() {
+            let _ = cleared.await;
+        }
+    }
+}
+
+impl Drop for RelayedModel {
+    fn drop(&mut self) {
+        self.pump.abort();
+    }
+}
+
+#[async_trait]
+impl LanguageModel for RelayedModel {
+    fn identity(&self) -> &str {
+        self.inner.identity()
+    }
+
+    async fn ask(&self, request: Request, key: Key, _: &Waits) -> Result<Answer, AskError> {
+        let request = KeyedRequest { key: Digest::from(key), request: canonical(&request) };
+        let (reply, answer) = oneshot::channel();
+        let gone = || AskError::Model(OpenError::new("the requests to workers have ended"));
+        let wanted = Message::Ask(Wanted { request, reply });
+        self.sender.send(wanted).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    async fn examine(&self) -> Result<(), OpenError> {
+        self.inner.examine().await
+    }
+
+    fn concurrency(&self) -> usize {
+        IN_FLIGHT_MAX
+    }
+}
+
+/// A segment that is not answered yet.
+struct Waiting {
+    segment: RequestSegment,
+    /// Those who wait, by the key of their request.
+    askers: HashMap<Digest, Vec<Wanted>>,
+}
+
+/// What publishes requests, looks for answers, and answers itself where it can.
+struct Pump {
+    board: Board,
+    model: Digest,
+    card: ModelCard,
+    name: String,
+    tally: Arc<WorkerTally>,
+    /// The model on this machine, as long as it answers.
+    served: Option<Arc<Served>>,
+    worker: Worker,
+    pending: Vec<Wanted>,
+    waiting: HashMap<Digest, Waiting>,
+    /// The segment that has a request.
+    known: HashMap<Digest, Digest>,
+    /// Segments that were answered and taken.
+    done: Vec<Digest>,
+    own: JoinSet<(Digest, Result<(), AnswerError>)>,
+    /// Why this process cannot answer itself, and since when no worker has either.
+    alone: Option<(OpenError, Duration)>,
+}
+
+impl Pump {
+    async fn go_on(mut self, mut receiver: mpsc::Receiver<Message>) {
+        let clock = Arc::clone(self.board.store().clock());
+        if let Err(error) = self.adopt().await {
+            warn!(%error, "what earlier processes published cannot be read");
+        }
+        let mut looked = clock.monotonic();
+        let mut began: Option<Duration> = None;
+        loop {
+            let now = clock.monotonic();
+            let rest = began.map(|began| (began + SEGMENT_WAIT).saturating_sub(now));
+            let look = (looked + LOOK).saturating_sub(now);
+            let wait = rest.unwrap_or(look).min(look);
+            tokio::select! {
+                message = receiver.recv() => match message {
+                    None => return,
+                    Some(Message::Ask(wanted)) => {
+                        began.get_or_insert(now);
+                        self.want(wanted);
+                    }
+                    Some(Message::Clear(done)) => {
+                        self.clear().await;
+                        let _ = done.send(());
+                    }
+                },
+                Some(ended) = self.own.join_next() => {
+                    self.ended(ended);
+                    looked = Duration::ZERO;
+                }
+                () = clock.sleep(wait) => {}
+            }
+            let now = clock.monotonic();
+            let is_due = began.is_some_and(|began| now.saturating_sub(began) >= SEGMENT_WAIT);
+            if self.pending.len() >= SEGMENT_MAX || is_due && !self.pending.is_empty() {
+                self.publish().await;
+                began = (!self.pending.is_empty()).then_some(now);
+                looked = Duration::ZERO;
+            } else if self.pending.is_empty() {
+                began = None;
+            }
+            if now.saturating_sub(looked) >= LOOK && !self.waiting.is_empty() {
+                if let Err(error) = self.look().await {
+                    warn!(%error, "the answers of workers cannot be read now");
+                }
+                looked = clock.monotonic();
+            } else if now.saturating_sub(looked) >= LOOK {
+                looked = now;
+            }
+        }
+    }
+
+    /// Takes over what earlier processes published for the same model.
+    async fn adopt(&mut self) -> Result<(), BoardError> {
+        let found = self.board.look().await?;
+        let Some(segments) = found.get(&self.model) else { return Ok(()) };
+        for (id, standing) in segments {
+            if standing.is_open
+                && let Ok(Some(segment)) = self.board.requests(&self.card, *id).await
+            {
+                self.expect(*id, segment);
+            }
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, id: Digest, segment: RequestSegment) {
+        self.known.extend(segment.requests.iter().map(|it| (it.key, id)));
+        self.waiting.entry(id).or_insert(Waiting { segment, askers: HashMap::new() });
+    }
+
+    fn want(&mut self, wanted: Wanted) {
+        let key = wanted.request.key;
+        match self.known.get(&key).and_then(|id| self.waiting.get_mut(id)) {
+            Some(waiting) => waiting.askers.entry(key).or_default().push(wanted),
+            None => self.pending.push(wanted),
+        }
+    }
+
+    /// Publishes what waits, in the order in which it came.
+    async fn publish(&mut self) {
+        while !self.pending.is_empty() {
+            let rest = self.pending.split_off(self.pending.len().min(SEGMENT_MAX));
+            let wanted = std::mem::replace(&mut self.pending, rest);
+            let mut requests: Vec<KeyedRequest> = Vec::with_capacity(wanted.len());
+            let mut askers: HashMap<Digest, Vec<Wanted>> = HashMap::new();
+            for wanted in wanted {
+                let same = askers.entry(wanted.request.key).or_default();
+                if same.is_empty() {
+                    requests.push(wanted.request.clone());
+                }
+                same.push(wanted);
+            }
+            let segment = RequestSegment::new(self.model, requests);
+            match self.board.publish(&segment).await {
+                Ok(id) => {
+                    self.expect(id, segment);
+                    if let Some(waiting) = self.waiting.get_mut(&id) {
+                        waiting.askers = askers;
+                    }
+                }
+                Err(error) => {
+                    let error = OpenError::new(error);
+                    for wanted in askers.into_values().flatten() {
+                        let _ = wanted.reply.send(Err(AskError::Model(error.clone())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes answers that came, and a segment to answer.
+    async fn look(&mut self) -> Result<(), BoardError> {
+        let found = self.board.look().await?;
+        let empty = Segments::new();
+        let segments = found.get(&self.model).unwrap_or(&empty);
+        let ids: Vec<Digest> = self.waiting.keys().copied().collect();
+        for id in ids {
+            match segments.get(&id) {
+                Some(standing) if standing.is_answered => self.take_answers(id).await?,
+                Some(standing) if standing.is_open => {}
+                // Another process that asks the same was done with it.
+                _ => self.want_again(id),
+            }
+        }
+        self.answer_own(&found).await?;
+        self.give_up();
+        Ok(())
+    }
+
+    /// Says to those who wait that there is no answer, where neither this process nor a worker gives any.
+    fn give_up(&mut self) {
+        let now = self.board.store().clock().monotonic();
+        let Some((error, since)) = &self.alone else { return };
+        if now.saturating_sub(*since) < PATIENCE {
+            return;
+        }
+        let message = format!("{error}; and no worker answered within {} s", PATIENCE.as_secs());
+        let error = OpenError::new(message);
+        let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.askers.into_values());
+        for wanted in waiting.flatten() {
+            let _ = wanted.reply.send(Err(AskError::Model(error.clone())));
+        }
+        self.known.clear();
+    }
+
+    async fn take_answers(&mut self, id: Digest) -> Result<(), BoardError> {
+        let Some(waiting) = self.waiting.get(&id) else { return Ok(()) };
+        let record = match self.board.answers(&waiting.segment).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(()),
+            Err(BoardError::Store(error)) if !error.is_broken_record() && !error.is_newer() => {
+                return Err(error.into());
+            }
+            Err(error) => {
+                warn!(%error, "answers of a worker cannot be used: the segment is open again");
+                return self.board.reject(self.model, id).await;
+            }
+        };
+        // Answers to requests that no row of this process asks stay for another.
+        if self.waiting.get(&id).is_some_and(|waiting| waiting.askers.is_empty()) {
+            return Ok(());
+        }
+        let Some(mut waiting) = self.waiting.remove(&id) else { return Ok(()) };
+        for (request, answered) in waiting.segment.requests.iter().zip(record.answers) {
+            self.known.remove(&request.key);
+            let mut askers = waiting.askers.remove(&request.key).unwrap_or_default();
+            let last = askers.pop();
+            for asker in askers {
+                let _ = asker.reply.send(AnsweredRequest::taken(answered.clone()));
+            }
+            if let Some(asker) = last {
+                let _ = asker.reply.send(answered.taken());
+            }
+        }
+        self.done.push(id);
+        let now = self.board.store().clock().monotonic();
+        self.alone.iter_mut().for_each(|(_, since)| *since = now);
+        Ok(())
+    }
+
+    fn want_again(&mut self, id: Digest) {
+        let Some(waiting) = self.waiting.remove(&id) else { return };
+        waiting.segment.requests.iter().for_each(|request| {
+            self.known.remove(&request.key);
+        });
+        let mut askers = waiting.askers;
+        for request in &waiting.segment.requests {
+            self.pending.extend(askers.remove(&request.key).unwrap_or_default());
+        }
+    }
+
+    /// Answers segments itself, as any worker does.
+    async fn answer_own(&mut self, found: &BTreeMap<Digest, Segments>) -> Result<(), StoreError> {
+        let Some(served) = self.served.clone() else { return Ok(()) };
+        let models = BTreeMap::from([(self.model, served)]);
+        while self.own.len() < OWN_MAX {
+            let remark = |text: String| warn!("{text}");
+            let Some(taken) = self.worker.take(&models, found, &remark).await? else { break };
+            self.begin(taken);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, taken: Taken) {
+        let (board, name, tally) = (self.board.clone(), self.name.clone(), Arc::clone(&self.tally));
+        self.own.spawn(async move {
+            let answered = answer(&board, &name, &tally, &taken).await;
+            (taken.id(), answered)
+        });
+    }
+
+    fn ended(&mut self, ended: Result<(Digest, Result<(), AnswerError>), tokio::task::JoinError>) {
+        let Ok((id, answered)) = ended else { return };
+        self.worker.let_go(id);
+        match answered {
+            Ok(()) => {}
+            Err(AnswerError::Board(error)) => warn!(%error, "answers are not recorded yet"),
+            Err(AnswerError::Model(error)) => {
+                // Workers may be able to.
+                self.served = None;
+                let now = self.board.store().clock().monotonic();
+                self.alone.get_or_insert((error, now));
+            }
+        }
+    }
+
+    async fn clear(&mut self) {
+        let found = self.board.look().await.unwrap_or_default();
+        for id in std::mem::take(&mut self.done) {
+            let epoch = found.get(&self.model).and_then(|all| all.get(&id)).and_then(|it| it.epoch);
+            if let Err(error) = self.board.clear(self.model, id, epoch).await {
+                warn!(%error, "answered requests are left in the store");
+            }
+        }
+    }
+}
