@@ -106,7 +106,7 @@ fn a_file_holds_all_rows_and_takes_its_place_when_it_is_whole() {
         names.filter(|name| name.starts_with('.')).collect::<Vec<_>>()
     };
     assert_eq!((names("."), names("out")), (vec![], vec![]));
-    write(MANY, "a.txt").expect(2).says("`.csv`, `.jsonl` or `.parquet`");
+    write(MANY, "a.xlsx").expect(2).says("`.csv`, `.tsv`, `.parquet` or `.txt`");
     write(MANY, "seven.parquet/a.csv").expect(5).says("cannot be written");
     write("SELECT [1] AS l", "l.csv").expect(2).says("the column `l` is nested");
 }
