@@ -36,11 +36,8 @@ pub async fn runs(args: &args::Runs, environment: &Environment) -> Result<()> {
     }
     let pipelines: BTreeSet<String> = runs.iter().map(|line| line.pipeline.clone()).collect();
     environment.output.view(&RunsView(runs))?;
-    for pipeline in pipelines.iter().filter_map(|name| name.parse().ok()) {
-        let count = unsuccessful_since_published(&store, &pipeline).await?;
-        if count == 0 {
-            continue;
-        }
+    let pipelines = pipelines.iter().filter_map(|name| name.parse().ok()).collect();
+    for (pipeline, count) in unsuccessful_since_published(&store, &pipelines).await? {
         let (runs, were) = (plural(count, "run"), if count == 1 { "was" } else { "were" });
         environment.output.remark(format!(
             "{runs} of `{pipeline}` failed or {were} stopped since the last published one"

@@ -33,6 +33,13 @@ pub struct Budget {
     time: Option<Duration>,
 }
 
+impl Budget {
+    /// Whether it bounds only time.
+    pub fn is_of_time(&self) -> bool {
+        self.tokens.is_none() && self.requests.is_none() && self.money.is_none()
+    }
+}
+
 /// What a run has spent so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use proofmill_engine::checkpoint::{Digest, Digested, Folder, LoadError, digest_of_parts};
 use proofmill_engine::schedule::Counts;
 use proofmill_remote::budget::Allowance;
+use proofmill_remote::usage::cost;
 use proofmill_remote::{Money, Reported, Usage};
 use proofmill_udfs::model::{LanguageModel, Ledger, Models, OpenError, Opener, Recording};
 
@@ -172,12 +173,15 @@ impl Registry {
         })
     }
 
-    /// Usage of each endpoint so far, and what that cost where there are prices; without unused
+    /// Usage of each endpoint so far, that of workers included, and what that cost where there are prices; without unused
     /// endpoints.
     pub fn spent(&self) -> impl Iterator<Item = (&str, Usage, Option<Money>)> {
         self.entries.iter().filter_map(|(name, entry)| {
-            let (usage, cost) = entry.endpoint.get()?.spent()?;
-            Some((name.as_str(), usage, cost))
+            let own = entry.endpoint.get()?.spent().map(|(usage, _)| usage).unwrap_or_default();
+            let of_workers = entry.relayed.get().map(|it| it.usage()).unwrap_or_default();
+            let usage = own + of_workers;
+            let cost = entry.model.prices.map(|prices| cost(&prices, &usage));
+            (usage.requests > 0).then_some((name.as_str(), usage, cost))
         })
     }
 

@@ -4,14 +4,15 @@
 //! dies costs time. What an earlier process published and did not take is taken first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use proofmill_base::digest::Digest;
 use proofmill_base::rng::random_name;
 use proofmill_base::waits::Waits;
-use proofmill_engine::request::{Answer, Request};
+use proofmill_engine::request::{Answer, Body, Request};
+use proofmill_remote::Usage;
 use proofmill_store::{Claim, Claimed, Store, StoreError};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError, canonical};
 use tokio::sync::{mpsc, oneshot};
@@ -46,6 +47,7 @@ pub struct Relay {
 pub struct RelayedModel {
     inner: Arc<dyn LanguageModel>,
     sender: mpsc::Sender<Message>,
+    usage: Arc<Mutex<Usage>>,
     pump: JoinHandle<()>,
 }
 
@@ -81,6 +83,7 @@ impl RelayedModel {
         let claimed = Claimed::worker(&name)?;
         let claim = Claim::take(store, &claimed, tally.clone()).await?;
         let (sender, receiver) = mpsc::channel(IN_FLIGHT_MAX);
+        let usage = Arc::new(Mutex::new(Usage::default()));
         let served = Arc::new(Served::new(card.clone(), Arc::clone(&inner)));
         let worker = Worker::new(board.clone(), name.clone(), Arc::clone(&tally));
         let pump = Pump {
@@ -97,6 +100,7 @@ impl RelayedModel {
             done: Vec::new(),
             own: JoinSet::new(),
             alone: None,
+            usage: Arc::clone(&usage),
         };
         let pump = tokio::spawn(async move {
             pump.go_on(receiver).await;
@@ -104,7 +108,12 @@ impl RelayedModel {
                 claim.release().await;
             }
         });
-        Ok(Self { inner, sender, pump })
+        Ok(Self { inner, sender, usage, pump })
+    }
+
+    /// What the answers that other processes gave have used, as far as answers say it.
+    pub fn usage(&self) -> Usage {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes away what was published and answered: its answers are recorded.
@@ -172,6 +181,8 @@ struct Pump {
     own: JoinSet<(Digest, Result<(), AnswerError>)>,
     /// Why this process cannot answer itself, and since when no worker has either.
     alone: Option<(OpenError, Duration)>,
+    /// Of the answers of others.
+    usage: Arc<Mutex<Usage>>,
 }
 
 impl Pump {
@@ -337,6 +348,9 @@ impl Pump {
             return Ok(());
         }
         let Some(mut waiting) = self.waiting.remove(&id) else { return Ok(()) };
+        if record.worker != self.name {
+            self.count(&record.answers);
+        }
         for (request, answered) in waiting.segment.requests.iter().zip(record.answers) {
             self.known.remove(&request.key);
             let mut askers = waiting.askers.remove(&request.key).unwrap_or_default();
@@ -352,6 +366,24 @@ impl Pump {
         let now = self.board.store().clock().monotonic();
         self.alone.iter_mut().for_each(|(_, since)| *since = now);
         Ok(())
+    }
+
+    /// Adds what answers of another process have used.
+    fn count(&self, answers: &[AnsweredRequest]) {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        for answered in answers {
+            usage.requests += 1;
+            if let Ok(answer) = answered.clone().taken() {
+                usage.answers += 1;
+                usage.prompt_tokens += u64::from(answer.prompt_tokens);
+                usage.output_tokens += match answer.body {
+                    Body::Generations(all) => {
+                        all.iter().map(|one| u64::from(one.output_tokens)).sum()
+                    }
+                    Body::Scores(_) | Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => 0,
+                };
+            }
+        }
     }
 
     fn want_again(&mut self, id: Digest) {
@@ -400,9 +432,21 @@ impl Pump {
         }
     }
 
+    /// Takes away what was answered, and what no worker has begun and no row waits for: the run was stopped.
     async fn clear(&mut self) {
         let found = self.board.look().await.unwrap_or_default();
-        for id in std::mem::take(&mut self.done) {
+        let is_begun = |id: &Digest| {
+            found.get(&self.model).and_then(|all| all.get(id)).is_none_or(|it| it.epoch.is_some())
+        };
+        let is_wanted = |waiting: &Waiting| {
+            waiting.askers.values().flatten().any(|wanted| !wanted.reply.is_closed())
+        };
+        let waiting = self.waiting.iter();
+        let left =
+            waiting.filter(|(id, it)| !it.askers.is_empty() && !is_wanted(it) && !is_begun(id));
+        let left: Vec<Digest> = left.map(|(id, _)| *id).collect();
+        left.iter().for_each(|id| drop(self.waiting.remove(id)));
+        for id in std::mem::take(&mut self.done).into_iter().chain(left) {
             let epoch = found.get(&self.model).and_then(|all| all.get(&id)).and_then(|it| it.epoch);
             if let Err(error) = self.board.clear(self.model, id, epoch).await {
                 warn!(%error, "answered requests are left in the store");

@@ -1,6 +1,6 @@
 //! The runs of a store, newest first, as the audit log lists them: those of one pipeline without a look at the others.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use proofmill_base::ids::{PipelineName, RunId};
 use proofmill_store::{Manifest, Store, StoreError, Stored, Trigger, read_manifest, run_ids};
@@ -238,24 +238,39 @@ pub async fn newest_run(store: &Store) -> Result<Option<RunId>, StoreError> {
     Ok(newest)
 }
 
-/// How many runs of a pipeline have ended without success since its last published one; all, if none is published.
+/// How many runs of each pipeline have ended without success since its last published one; all, if none is published.
+/// Pipelines without such runs are left out.
 ///
 /// # Errors
 ///
 /// If the store fails.
 pub async fn unsuccessful_since_published(
     store: &Store,
-    pipeline: &PipelineName,
-) -> Result<usize, StoreError> {
-    let mut history = History::of_pipeline(store, Some(pipeline));
-    let mut count = 0;
-    while let Some(logged) = history.next().await? {
-        match logged.ended {
-            _ if logged.pipeline.as_ref() != Some(pipeline) => {}
-            Some(Ending::Succeeded) => break,
-            Some(_) => count += 1,
-            None => {}
+    pipelines: &BTreeSet<PipelineName>,
+) -> Result<BTreeMap<PipelineName, usize>, StoreError> {
+    // Looked for once: in a bucket that takes longer than the way from there to a pipeline.
+    let last = AuditLog::of(store).last().await.ok().flatten();
+    let mut counts = BTreeMap::new();
+    for pipeline in pipelines {
+        let mut history = match &last {
+            Some(last) => {
+                let trail = Trail::from_last(store, pipeline, last);
+                History::starting(store, Rest::Trail(Box::new(trail)))
+            }
+            None => History::of_pipeline(store, Some(pipeline)),
+        };
+        let mut count = 0;
+        while let Some(logged) = history.next().await? {
+            match logged.ended {
+                _ if logged.pipeline.as_ref() != Some(pipeline) => {}
+                Some(Ending::Succeeded) => break,
+                Some(_) => count += 1,
+                None => {}
+            }
+        }
+        if count > 0 {
+            counts.insert(pipeline.clone(), count);
         }
     }
-    Ok(count)
+    Ok(counts)
 }

@@ -90,8 +90,12 @@ impl AuditLog {
         Self { store: store.clone(), log: OpenLog::new(LogFolder::of_audit()) }
     }
 
-    /// The last entry.
-    pub(super) async fn last(&self) -> Result<Option<StoredAuditEntry>, AuditLogError> {
+    /// The last entry; `None` if the store has none.
+    ///
+    /// # Errors
+    ///
+    /// If the log is broken there, or the store fails.
+    pub async fn last(&self) -> Result<Option<StoredAuditEntry>, AuditLogError> {
         Ok(self.log.head(&self.store).await?)
     }
 

@@ -44,11 +44,21 @@ enum Next {
 impl Trail {
     /// The entries about a pipeline from the last one backwards.
     pub fn of(store: &Store, pipeline: &PipelineName) -> Self {
+        Self::starting(store, pipeline, Next::Head)
+    }
+
+    /// The same where the last entry is known.
+    pub fn from_last(store: &Store, pipeline: &PipelineName, last: &StoredAuditEntry) -> Self {
+        let trail = Self::starting(store, pipeline, Next::From(Box::new(last.clone())));
+        Self { entries: last.entry.seq + 1, ..trail }
+    }
+
+    fn starting(store: &Store, pipeline: &PipelineName, next: Next) -> Self {
         Self {
             log: AuditLog::of(store),
             pipeline: pipeline.clone(),
             entries: 0,
-            next: Next::Head,
+            next,
             window: WINDOW_MIN,
         }
     }

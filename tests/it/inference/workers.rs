@@ -76,6 +76,16 @@ fn workers_answer_what_the_run_itself_cannot() {
     let rows = workspace.sql("SELECT count(*) AS n, count(DISTINCT text) AS texts, bool_and(text = upper('is ' || row_id)) AS right FROM said");
     assert_eq!(rows, [json!({ "n": 700, "texts": 700, "right": true })]);
     assert_eq!(received.lock().unwrap().len(), 700, "each is asked once");
+    // What they used is the run's.
+    let usage = workspace.json(&["show"])["models"]["reader"].clone();
+    assert_eq!(
+        (&usage["requests"], &usage["answers"], &usage["prompt_tokens"]),
+        (&json!(700), &json!(700), &json!(3500))
+    );
+    workspace
+        .proofmill(&["run", "p.yaml", "--workers", "--budget", "requests=3"])
+        .expect(2)
+        .says("does not bound");
     // What was published is taken away, and the ledger has the answers.
     let left: Vec<String> = workspace
         .keys("work/models")
@@ -120,6 +130,24 @@ fn a_run_that_is_killed_finds_what_workers_answered() {
     workspace.proofmill(&["run", "p.yaml", "--workers", "--resume", "latest"]).expect(0);
     assert_eq!(received.lock().unwrap().len(), 600, "nothing is asked twice");
     assert_eq!(workspace.sql("SELECT count(*) AS n FROM said")[0]["n"], 600);
+}
+
+#[test]
+fn a_run_that_is_stopped_withdraws_what_no_worker_has_begun() {
+    fn slower(place: usize, body: &Json) -> (&'static str, Json) {
+        sleep(Duration::from_millis(80));
+        answer(place, body)
+    }
+    let (workspace, url, received) = asking(slower, 3000);
+    let mut worker = worker(&workspace, &["--url", &url, "--until-idle", "3s"], "1.log");
+    let mut run = Running(workspace.start(&["run", "p.yaml", "--workers"], "run.log"));
+    until("nothing is asked", || received.lock().unwrap().len() > 30);
+    workspace.proofmill(&["runs", "stop", "latest"]).expect(0);
+    ends(&mut run, 130, "run.log", &workspace);
+    ends(&mut worker, 0, "1.log", &workspace);
+    let asked = received.lock().unwrap().len();
+    assert!(asked < 3000 - 256, "{asked}");
+    assert_eq!(workspace.keys(".requests.json").len(), workspace.keys(".answers.json").len());
 }
 
 /// Rows that no worker can answer fail as they do without workers.

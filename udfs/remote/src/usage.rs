@@ -2,6 +2,7 @@
 //! numbers: nothing is rounded.
 
 use std::fmt::{self, Write};
+use std::ops::Add;
 
 use proofmill_settings::endpoint::{Amount, Prices};
 
@@ -22,6 +23,22 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens of answers, as the endpoint counts.
     pub output_tokens: u64,
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            retries: self.retries + other.retries,
+            answers: self.answers + other.answers,
+            uncounted: self.uncounted + other.uncounted,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            cached_tokens: self.cached_tokens + other.cached_tokens,
+            output_tokens: self.output_tokens + other.output_tokens,
+        }
+    }
 }
 
 impl Usage {
