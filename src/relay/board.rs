@@ -165,12 +165,16 @@ impl Board {
         Ok(self.store.delete(&key).await?)
     }
 
-    /// Records the answers to a segment, unless there are some.
+    /// Records the answers to a segment, unless there are some, or its requests are gone: others answered them meanwhile.
     ///
     /// # Errors
     ///
     /// If the store fails.
     pub async fn answer(&self, model: Digest, record: &AnswerRecord) -> Result<()> {
+        let requests = RelayKey { model, object: RelayObject::Requests(record.segment) }.key();
+        if self.store.size(&requests).await?.is_none() {
+            return Ok(());
+        }
         let key = RelayKey { model, object: RelayObject::Answers(record.segment) }.key();
         self.store.create(&key, seal(&key, record)?).await?;
         Ok(())

@@ -245,6 +245,9 @@ impl Pump {
                 && let Ok(Some(segment)) = self.board.requests(&self.card, *id).await
             {
                 self.expect(*id, segment);
+            } else if !standing.is_open && standing.is_answered {
+                // Of a worker that was thought dead, and came back after its segment was taken away.
+                self.board.reject(self.model, *id).await?;
             }
         }
         Ok(())
