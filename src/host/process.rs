@@ -162,9 +162,7 @@ impl Host {
     ///
     /// If it does not start.
     pub fn engine(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
-        let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
-        let source = ModelSource { runtime: self.runtime(), ledger };
-        Engine::new(Arc::clone(store.objects()), self.resources()?, source).map(Arc::new)
+        self.recording_engine(store, run, None)
     }
 
     /// The same, with models that workers answer for as well.
@@ -173,8 +171,16 @@ impl Host {
     ///
     /// If it does not start.
     pub fn engine_with_workers(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
+        self.recording_engine(store, run, Some(Relay { store: store.clone() }))
+    }
+
+    fn recording_engine(
+        &self,
+        store: &Store,
+        run: &RunId,
+        relay: Option<Relay>,
+    ) -> Result<Arc<Engine>> {
         let ledger = Arc::new(Recorded::new(store.clone(), run.clone()));
-        let relay = Some(Relay { store: store.clone() });
         let source = ModelSource { runtime: Runtime { relay, ..self.runtime() }, ledger };
         Engine::new(Arc::clone(store.objects()), self.resources()?, source).map(Arc::new)
     }

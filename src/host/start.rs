@@ -84,7 +84,7 @@ impl Host {
         };
         let engine = Arc::clone(&request.loaded.engine);
         let result = run(request, store).await;
-        engine.models().clear_relayed().await;
+        engine.models().end_relayed().await;
         let spent = watch.and_then(Watch::end);
         Ok(EndedRun { result: result?, spent })
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use proofmill_base::digest::Digest;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::rng::random_name;
+use proofmill_base::styled::printable;
 use proofmill_pipeline::models::Model;
 use proofmill_store::{Claim, Claimed, Store};
 use tokio::task::JoinSet;
@@ -17,13 +18,11 @@ use crate::models::{NoLedger, Registry};
 use crate::relay::board::{Board, BoardError};
 use crate::relay::records::ModelCard;
 use crate::relay::worker::{
-    AnswerError, Served, Taken, Worker, WorkerProgress, WorkerTally, answer, give_back,
+    AnswerError, HELD_MAX, Served, Taken, Worker, WorkerProgress, WorkerTally, answer, give_back,
 };
 
 /// Time between two looks for requests.
 const LOOK: Duration = Duration::from_millis(500);
-/// Segments that a worker holds at a time: while the last requests of one are answered, the next begins.
-const HELD_MAX: usize = 2;
 
 /// What a worker may be.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +68,7 @@ impl Host {
         let ended = working.until_the_end().await;
         working.let_all_go().await;
         if let Some(claim) = claim {
-            claim.release().await;
+            claim.end().await;
         }
         ended.map(|()| tally.progress())
     }
@@ -172,14 +171,17 @@ impl Working<'_> {
         if identity != card.identity {
             let reason = format!(
                 "it is another model here\n  wanted: {}\n  here:   {identity}",
-                card.identity
+                printable(&card.identity, true)
             );
             self.refuse(model, &name, &reason);
             return Ok(());
         }
         match registry.open(&name).await {
             Some(Ok(opened)) => {
-                (self.remark)(format!("model `{name}` is the one that requests go to"));
+                (self.remark)(format!(
+                    "model `{}` is the one that requests go to",
+                    printable(&name, true)
+                ));
                 self.served.insert(model, Arc::new(Served::new(card, opened)));
                 let mut models = self.tally.models.lock().unwrap_or_else(PoisonError::into_inner);
                 models.push(name);
@@ -207,7 +209,7 @@ impl Working<'_> {
 
     fn refuse(&mut self, model: Digest, name: &str, reason: &str) {
         self.refused.insert(model);
-        (self.remark)(format!("model `{name}`: {reason}"));
+        (self.remark)(format!("model `{}`: {reason}", printable(name, true)));
     }
 
     fn ended(

@@ -143,10 +143,10 @@ impl Registry {
         Some(self.entries.get(name)?.open().await)
     }
 
-    /// Takes away what workers answered: it is recorded.
-    pub async fn clear_relayed(&self) {
+    /// Ends the exchange with workers, whose answers are recorded.
+    pub async fn end_relayed(&self) {
         for relayed in self.entries.values().filter_map(|entry| entry.relayed.get()) {
-            relayed.clear().await;
+            relayed.end().await;
         }
     }
 

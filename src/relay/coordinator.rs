@@ -21,7 +21,7 @@ use tracing::warn;
 
 use crate::relay::board::{Board, BoardError, Segments};
 use crate::relay::records::{AnsweredRequest, KeyedRequest, ModelCard, RequestSegment};
-use crate::relay::worker::{AnswerError, Served, Taken, Worker, WorkerTally, answer};
+use crate::relay::worker::{AnswerError, HELD_MAX, Served, Taken, Worker, WorkerTally, answer};
 
 /// Requests of a segment, at most.
 const SEGMENT_MAX: usize = 256;
@@ -33,8 +33,6 @@ const IN_FLIGHT_MAX: usize = 64 * SEGMENT_MAX;
 const LOOK: Duration = Duration::from_millis(500);
 /// How long requests wait for workers where this process cannot answer them itself.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Segments that this process answers at a time: while the last requests of one are answered, the next begins.
-const OWN_MAX: usize = 2;
 
 /// How a process takes part in asking through a store.
 #[derive(Clone, Debug)]
@@ -54,8 +52,8 @@ pub struct RelayedModel {
 /// What the pump gets to do.
 enum Message {
     Ask(Wanted),
-    /// Segments whose answers were taken are not needed any more.
-    Clear(oneshot::Sender<()>),
+    /// Nothing more comes, and segments whose answers were taken are not needed any more.
+    End(oneshot::Sender<()>),
 }
 
 /// A request that waits for its answer.
@@ -103,10 +101,12 @@ impl RelayedModel {
             usage: Arc::clone(&usage),
         };
         let pump = tokio::spawn(async move {
-            pump.go_on(receiver).await;
+            let ended = pump.go_on(receiver).await;
             if let Some(claim) = claim {
-                claim.release().await;
+                claim.end().await;
             }
+            // The run may not wait for it any more.
+            let _ = ended.map(|ended| ended.send(()));
         });
         Ok(Self { inner, sender, usage, pump })
     }
@@ -116,11 +116,11 @@ impl RelayedModel {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes away what was published and answered: its answers are recorded.
-    pub async fn clear(&self) {
-        let (done, cleared) = oneshot::channel();
-        if self.sender.send(Message::Clear(done)).await.is_ok() {
-            let _ = cleared.await;
+    /// Ends the exchange, and takes away what was published and answered: its answers are recorded.
+    pub async fn end(&self) {
+        let (sender, ended) = oneshot::channel();
+        if self.sender.send(Message::End(sender)).await.is_ok() {
+            let _ = ended.await;
         }
     }
 }
@@ -186,7 +186,8 @@ struct Pump {
 }
 
 impl Pump {
-    async fn go_on(mut self, mut receiver: mpsc::Receiver<Message>) {
+    /// Goes on until the end; gives who waits for it.
+    async fn go_on(mut self, mut receiver: mpsc::Receiver<Message>) -> Option<oneshot::Sender<()>> {
         let clock = Arc::clone(self.board.store().clock());
         if let Err(error) = self.adopt().await {
             warn!(%error, "what earlier processes published cannot be read");
@@ -200,14 +201,15 @@ impl Pump {
             let wait = rest.unwrap_or(look).min(look);
             tokio::select! {
                 message = receiver.recv() => match message {
-                    None => return,
+                    None => return None,
                     Some(Message::Ask(wanted)) => {
                         began.get_or_insert(now);
                         self.want(wanted);
                     }
-                    Some(Message::Clear(done)) => {
+                    Some(Message::End(ended)) => {
+                        self.own.shutdown().await;
                         self.clear().await;
-                        let _ = done.send(());
+                        return Some(ended);
                     }
                 },
                 Some(ended) = self.own.join_next() => {
@@ -404,7 +406,7 @@ impl Pump {
     async fn answer_own(&mut self, found: &BTreeMap<Digest, Segments>) -> Result<(), StoreError> {
         let Some(served) = self.served.clone() else { return Ok(()) };
         let models = BTreeMap::from([(self.model, served)]);
-        while self.own.len() < OWN_MAX {
+        while self.own.len() < HELD_MAX {
             let remark = |text: String| warn!("{text}");
             let Some(taken) = self.worker.take(&models, found, &remark).await? else { break };
             self.begin(taken);
@@ -438,8 +440,13 @@ impl Pump {
     /// Takes away what was answered, and what no worker has begun and no row waits for: the run was stopped.
     async fn clear(&mut self) {
         let found = self.board.look().await.unwrap_or_default();
+        // What this process holds itself is not answered any more.
         let is_begun = |id: &Digest| {
-            found.get(&self.model).and_then(|all| all.get(id)).is_none_or(|it| it.epoch.is_some())
+            !self.worker.holds(id)
+                && found
+                    .get(&self.model)
+                    .and_then(|all| all.get(id))
+                    .is_none_or(|it| it.epoch.is_some())
         };
         let is_wanted = |waiting: &Waiting| {
             waiting.askers.values().flatten().any(|wanted| !wanted.reply.is_closed())

@@ -21,6 +21,9 @@ use crate::relay::records::{
     AnswerRecord, AnsweredRequest, ModelCard, RELAY_VERSION, Refusal, RequestSegment,
 };
 
+/// Segments that a process holds at a time: while the last requests of one are answered, the next begins.
+pub const HELD_MAX: usize = 2;
+
 /// A model that a worker is.
 #[derive(Debug)]
 pub struct Served {
@@ -195,6 +198,10 @@ impl Worker {
         let Ok(claimed) = Claimed::worker(&holder) else { return Ok(Some(last + 1)) };
         let watch = self.watched.entry(holder).or_insert_with(|| ClaimWatch::new(store, claimed));
         Ok(watch.is_gone(store).await?.then_some(last + 1))
+    }
+
+    pub fn holds(&self, id: &Digest) -> bool {
+        self.holding.contains(id)
     }
 
     /// Takes note that a segment is not held any more.

@@ -138,6 +138,17 @@ impl Claim {
         Ok(Some(Self { store: store.clone(), claimed: claimed.clone(), beating, _lock: lock }))
     }
 
+    /// Gives a claim back that no process takes again: nothing of it stays.
+    pub async fn end(self) {
+        let lock = self.store.local().map(|local| local.root().join(self.claimed.lock().as_str()));
+        self.release().await;
+        if let Some(lock) = lock {
+            // What cannot be removed is an empty file.
+            let _ = std::fs::remove_file(&lock);
+            let _ = lock.parent().map(std::fs::remove_dir);
+        }
+    }
+
     /// Gives the claim back.
     pub async fn release(self) {
         self.beating.abort();

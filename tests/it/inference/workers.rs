@@ -240,6 +240,7 @@ fn tables_are_the_same_with_and_without_workers() {
         .sum();
     assert!(answered > 0, "{said}");
     assert_eq!(shared.json(&["workers"]), json!([]));
+    assert_eq!(shared.keys("work/workers"), [""; 0], "nothing of them stays");
 }
 
 #[test]
