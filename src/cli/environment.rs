@@ -30,6 +30,8 @@ pub struct Environment {
     /// The requested profile, and the parameters of the one that counts.
     profile: Option<String>,
     profile_params: Vec<(String, String)>,
+    /// Whether the profile has workers answer.
+    pub has_workers: bool,
     /// Whether a log says what happens, so that no progress is shown.
     pub is_logged: bool,
 }
@@ -47,7 +49,7 @@ impl Environment {
         limits.cores = global.jobs.map_or(limits.cores, usize::from);
         limits.memory_bytes = global.memory.unwrap_or(limits.memory_bytes);
         let profile_params = profile.params();
-        let store = global.store.clone().or(profile.store);
+        let (has_workers, store) = (profile.workers, global.store.clone().or(profile.store));
         let store = store.unwrap_or_else(|| STORE_DEFAULT.to_owned());
         let host = Host::new(HostParts {
             limits,
@@ -59,7 +61,7 @@ impl Environment {
             store: store.clone(),
         });
         let (profile, is_logged) = (global.profile.clone(), global.log.is_some());
-        Ok(Self { output, host, store, profile, profile_params, is_logged })
+        Ok(Self { output, host, store, profile, profile_params, has_workers, is_logged })
     }
 
     /// Reads a pipeline file, with the parameters that were given and those of the profile.

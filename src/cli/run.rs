@@ -46,13 +46,14 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
         None => (environment.next_run(&store).await?, false),
     };
     store.sweep_staging();
-    if args.workers && args.budget.as_ref().is_some_and(|budget| !budget.is_of_time()) {
-        let message = "`--budget` of requests, tokens or money does not bound what workers spend";
-        return Err(Error::new(ErrorKind::Usage, message).with_hint(
-            "leave out `--workers`, or bound the time; `budget` of a model in the file bounds each worker by itself",
-        ));
+    let has_workers = args.workers || environment.has_workers;
+    if let Some(budget) = args.budget.as_ref().filter(|_| has_workers) {
+        budget.fits_workers().map_err(|why| {
+            let help = "leave workers out, or bound the time; `budget` of a model in the file bounds each worker by itself";
+            Error::new(ErrorKind::Usage, why).with_hint(help)
+        })?;
     }
-    let engine = match args.workers {
+    let engine = match has_workers {
         true => environment.host.engine_with_workers(&store, &run)?,
         false => environment.host.engine(&store, &run)?,
     };

@@ -34,9 +34,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Whether it bounds only time.
-    pub fn is_of_time(&self) -> bool {
-        self.tokens.is_none() && self.requests.is_none() && self.money.is_none()
+    /// Whether it can bound a run whose requests workers answer.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn fits_workers(&self) -> Result<(), String> {
+        match (self.tokens, self.requests, &self.money) {
+            (None, None, None) => Ok(()),
+            _ => Err("a budget of requests, tokens or money does not bound what workers spend"
+                .to_owned()),
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl Host {
         remark: &(dyn Fn(String) + Send + Sync),
     ) -> Result<WorkerProgress> {
         let name = random_name(store.rng().as_ref(), 16);
-        let tally = Arc::new(WorkerTally::new(stop));
+        let tally = Arc::new(WorkerTally::new(stop, self.clock()));
         let claim = Claim::take(store, &Claimed::worker(&name)?, tally.clone()).await?;
         remark(format!("worker {name} looks for requests in {}", store.url()));
         let mut working = Working {
@@ -196,7 +196,11 @@ impl Working<'_> {
     fn wanted(&self, card: &ModelCard) -> Option<Model> {
         let mut settings = card.settings.clone();
         match &settings.url {
-            Some(url) => self.options.urls.contains(url).then_some(settings),
+            Some(url) => {
+                // Segments have shares of it.
+                settings.budget = None;
+                self.options.urls.contains(url).then_some(settings)
+            }
             None => {
                 let folder = self.options.models.get(&card.name)?;
                 if let Some(folder) = folder {

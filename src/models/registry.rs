@@ -18,7 +18,7 @@ use crate::models::folder::LocalModel;
 use crate::models::identity::{IdentityError, ModelIdentity, checkpoint};
 use crate::models::model_info::{ModelInfo, ModelInfoError};
 use crate::models::runtime::Runtime;
-use crate::relay::coordinator::RelayedModel;
+use crate::relay::coordinator::{Given, Relay, RelayedModel};
 use crate::relay::records::{ModelCard, RELAY_VERSION};
 use proofmill_pipeline::device::Device;
 use proofmill_pipeline::models::Model;
@@ -143,6 +143,11 @@ impl Registry {
         Some(self.entries.get(name)?.open().await)
     }
 
+    /// How workers take part; `None` where this process answers alone.
+    pub fn relay(&self) -> Option<Relay> {
+        self.runtime.relay.clone()
+    }
+
     /// Ends the exchange with workers, whose answers are recorded.
     pub async fn end_relayed(&self) {
         for relayed in self.entries.values().filter_map(|entry| entry.relayed.get()) {
@@ -178,10 +183,23 @@ impl Registry {
     pub fn spent(&self) -> impl Iterator<Item = (&str, Usage, Option<Money>)> {
         self.entries.iter().filter_map(|(name, entry)| {
             let own = entry.endpoint.get()?.spent().map(|(usage, _)| usage).unwrap_or_default();
-            let of_workers = entry.relayed.get().map(|it| it.usage()).unwrap_or_default();
+            let of_workers = entry.relayed.get().map(|it| it.given().usage).unwrap_or_default();
             let usage = own + of_workers;
             let cost = entry.model.prices.map(|prices| cost(&prices, &usage));
             (usage.requests > 0).then_some((name.as_str(), usage, cost))
+        })
+    }
+
+    /// Who answered for each model whose requests went to workers, a sentence each.
+    pub fn answered_by(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            let Given { by, own, .. } = entry.relayed.get()?.given();
+            let line = |(process, requests): (&String, &u64)| match *process == own {
+                true => format!("this process {requests}"),
+                false => format!("worker {process} {requests}"),
+            };
+            let lines: Vec<String> = by.iter().map(line).collect();
+            (!lines.is_empty()).then(|| format!("requests to {name}: {}", lines.join(", ")))
         })
     }
 

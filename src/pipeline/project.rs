@@ -31,6 +31,9 @@ pub struct Profile {
     /// Values for the parameters of these names, in every pipeline that declares them.
     #[serde(default)]
     pub params: IndexMap<String, Json>,
+    /// Whether `run` publishes requests for workers, as with `--workers`.
+    #[serde(default)]
+    pub workers: bool,
 }
 
 impl Profile {
@@ -65,7 +68,7 @@ pub fn parse(bytes: &[u8]) -> Result<Project, (Box<Diagnostic>, Sources)> {
         json => serde_json::from_value(json).map_err(|error| {
             let place = Span { end: node.span.start, ..node.span };
             let help =
-                "a project file has `profile: NAME` and `profiles: { NAME: { store, params } }`";
+                "a project file has `profile: NAME` and `profiles: { NAME: { store, params, workers } }`";
             let diagnostic = Diagnostic::error(Code::WrongType, place, "", error.to_string());
             (Box::new(diagnostic.with_help(help.to_owned())), sources)
         }),
@@ -78,13 +81,14 @@ mod tests {
 
     #[test]
     fn profiles_have_a_store_and_parameters() {
-        let text = "profile: here\nprofiles:\n  here: { store: s, params: { k: 5, kinds: [a, b], on: true } }\n  there: {}\n";
+        let text = "profile: here\nprofiles:\n  here: { store: s, params: { k: 5, kinds: [a, b], on: true }, workers: true }\n  there: {}\n";
         let project = parse(text.as_bytes()).unwrap();
         assert_eq!(project.profile.as_deref(), Some("here"));
         assert_eq!(project.profiles["here"].store.as_deref(), Some("s"));
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let expected = [pair("k", "5"), pair("kinds", "a,b"), pair("on", "true")];
         assert_eq!(project.profiles["here"].params(), expected);
+        assert!(project.profiles["here"].workers && !project.profiles["there"].workers);
         assert_eq!(project.profiles["there"], Profile::default());
         assert_eq!(parse(b"").unwrap(), Project::default());
         for text in ["profiles: [a]", "store: s", "profiles: { a: { stor: s } }", "a: 1\na: 2", "{"]

@@ -8,19 +8,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::stream::{self, StreamExt as _};
 use proofmill_base::digest::Digest;
 use proofmill_base::rng::random_name;
 use proofmill_base::waits::Waits;
-use proofmill_engine::request::{Answer, Body, Request};
+use proofmill_engine::request::{Answer, Request};
 use proofmill_remote::Usage;
 use proofmill_store::{Claim, Claimed, Store, StoreError};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError, canonical};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::relay::board::{Board, BoardError, Segments};
-use crate::relay::records::{AnsweredRequest, KeyedRequest, ModelCard, RequestSegment};
+use crate::relay::purse::{Grant, Purse, used};
+use crate::relay::records::{
+    AnswerRecord, AnsweredRequest, KeyedRequest, ModelCard, RequestSegment,
+};
 use crate::relay::worker::{AnswerError, HELD_MAX, Served, Taken, Worker, WorkerTally, answer};
 
 /// Requests of a segment, at most.
@@ -29,6 +34,11 @@ const SEGMENT_MAX: usize = 256;
 const SEGMENT_WAIT: Duration = Duration::from_millis(200);
 /// Requests that wait for their answers at a time: so many segments can be under way.
 const IN_FLIGHT_MAX: usize = 64 * SEGMENT_MAX;
+/// Calls of the store at a time: segments that are published, answers that are read.
+const CALLS_AT_ONCE: usize = 16;
+/// Answers are in the ledger so long after they were taken: it waits for others for a few seconds. If one is not, it is asked
+/// for again by the next run.
+const RECORDED: Duration = Duration::from_secs(60);
 /// Time between two looks for answers.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long requests wait for workers where this process cannot answer them itself.
@@ -45,8 +55,19 @@ pub struct Relay {
 pub struct RelayedModel {
     inner: Arc<dyn LanguageModel>,
     sender: mpsc::Sender<Message>,
-    usage: Arc<Mutex<Usage>>,
+    given: Arc<Mutex<Given>>,
     pump: JoinHandle<()>,
+}
+
+/// What processes have answered.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// What answers of others have used, as far as answers say it.
+    pub usage: Usage,
+    /// Requests by the name of the process, this one among them.
+    pub by: BTreeMap<String, u64>,
+    /// The name of this process.
+    pub own: String,
 }
 
 /// What the pump gets to do.
@@ -77,16 +98,19 @@ impl RelayedModel {
         let board = Board::of(store);
         board.announce(&card).await?;
         let name = random_name(store.rng().as_ref(), 16);
-        let tally = Arc::new(WorkerTally::default());
+        let tally = WorkerTally::new(CancellationToken::new(), Arc::clone(store.clock()));
+        let tally = Arc::new(tally);
         let claimed = Claimed::worker(&name)?;
         let claim = Claim::take(store, &claimed, tally.clone()).await?;
         let (sender, receiver) = mpsc::channel(IN_FLIGHT_MAX);
-        let usage = Arc::new(Mutex::new(Usage::default()));
+        let given = Given { own: name.clone(), ..Given::default() };
+        let given = Arc::new(Mutex::new(given));
         let served = Arc::new(Served::new(card.clone(), Arc::clone(&inner)));
         let worker = Worker::new(board.clone(), name.clone(), Arc::clone(&tally));
         let pump = Pump {
             board,
             model: card.id(),
+            purse: Purse::new(&card.settings),
             card,
             name,
             tally,
@@ -98,7 +122,7 @@ impl RelayedModel {
             done: Vec::new(),
             own: JoinSet::new(),
             alone: None,
-            usage: Arc::clone(&usage),
+            given: Arc::clone(&given),
         };
         let pump = tokio::spawn(async move {
             let ended = pump.go_on(receiver).await;
@@ -108,12 +132,12 @@ impl RelayedModel {
             // The run may not wait for it any more.
             let _ = ended.map(|ended| ended.send(()));
         });
-        Ok(Self { inner, sender, usage, pump })
+        Ok(Self { inner, sender, given, pump })
     }
 
-    /// What the answers that other processes gave have used, as far as answers say it.
-    pub fn usage(&self) -> Usage {
-        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What processes have answered so far.
+    pub fn given(&self) -> Given {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the exchange, and takes away what was published and answered: its answers are recorded.
@@ -155,11 +179,13 @@ impl LanguageModel for RelayedModel {
     }
 }
 
+/// Those who wait, by the key of their request.
+type Askers = HashMap<Digest, Vec<Wanted>>;
+
 /// A segment that is not answered yet.
 struct Waiting {
     segment: RequestSegment,
-    /// Those who wait, by the key of their request.
-    askers: HashMap<Digest, Vec<Wanted>>,
+    askers: Askers,
 }
 
 /// What publishes requests, looks for answers, and answers itself where it can.
@@ -176,13 +202,14 @@ struct Pump {
     waiting: HashMap<Digest, Waiting>,
     /// The segment that has a request.
     known: HashMap<Digest, Digest>,
-    /// Segments that were answered and taken.
-    done: Vec<Digest>,
+    /// Segments that were answered, and when they were taken.
+    done: Vec<(Digest, Duration)>,
     own: JoinSet<(Digest, Result<(), AnswerError>)>,
     /// Why this process cannot answer itself, and since when no worker has either.
     alone: Option<(OpenError, Duration)>,
-    /// Of the answers of others.
-    usage: Arc<Mutex<Usage>>,
+    given: Arc<Mutex<Given>>,
+    /// The budget of the model.
+    purse: Purse,
 }
 
 impl Pump {
@@ -202,10 +229,7 @@ impl Pump {
             tokio::select! {
                 message = receiver.recv() => match message {
                     None => return None,
-                    Some(Message::Ask(wanted)) => {
-                        began.get_or_insert(now);
-                        self.want(wanted);
-                    }
+                    Some(Message::Ask(wanted)) => self.want(wanted),
                     Some(Message::End(ended)) => {
                         self.own.shutdown().await;
                         self.clear().await;
@@ -219,11 +243,15 @@ impl Pump {
                 () = clock.sleep(wait) => {}
             }
             let now = clock.monotonic();
+            if !self.pending.is_empty() {
+                began.get_or_insert(now);
+            }
             let is_due = began.is_some_and(|began| now.saturating_sub(began) >= SEGMENT_WAIT);
             if self.pending.len() >= SEGMENT_MAX || is_due && !self.pending.is_empty() {
-                self.publish().await;
+                if self.publish().await {
+                    looked = Duration::ZERO;
+                }
                 began = (!self.pending.is_empty()).then_some(now);
-                looked = Duration::ZERO;
             } else if self.pending.is_empty() {
                 began = None;
             }
@@ -257,6 +285,7 @@ impl Pump {
 
     fn expect(&mut self, id: Digest, segment: RequestSegment) {
         self.known.extend(segment.requests.iter().map(|it| (it.key, id)));
+        self.purse.hand(id, segment.share);
         self.waiting.entry(id).or_insert(Waiting { segment, askers: HashMap::new() });
     }
 
@@ -268,22 +297,20 @@ impl Pump {
         }
     }
 
-    /// Publishes what waits, in the order in which it came.
-    async fn publish(&mut self) {
-        while !self.pending.is_empty() {
-            let rest = self.pending.split_off(self.pending.len().min(SEGMENT_MAX));
-            let wanted = std::mem::replace(&mut self.pending, rest);
-            let mut requests: Vec<KeyedRequest> = Vec::with_capacity(wanted.len());
-            let mut askers: HashMap<Digest, Vec<Wanted>> = HashMap::new();
-            for wanted in wanted {
-                let same = askers.entry(wanted.request.key).or_default();
-                if same.is_empty() {
-                    requests.push(wanted.request.clone());
-                }
-                same.push(wanted);
-            }
-            let segment = RequestSegment::new(self.model, requests);
-            match self.board.publish(&segment).await {
+    /// Publishes what waits and may be spent, in the order in which it came; whether that is something.
+    async fn publish(&mut self) -> bool {
+        let cut = self.cut();
+        let (is_some, board) = (!cut.is_empty(), &self.board);
+        let calls: Vec<_> = cut
+            .into_iter()
+            .map(|(segment, askers)| async move {
+                let done = board.publish(&segment).await;
+                (segment, askers, done)
+            })
+            .collect();
+        let published: Vec<_> = stream::iter(calls).buffer_unordered(CALLS_AT_ONCE).collect().await;
+        for (segment, askers, done) in published {
+            match done {
                 Ok(id) => {
                     self.expect(id, segment);
                     if let Some(waiting) = self.waiting.get_mut(&id) {
@@ -291,6 +318,7 @@ impl Pump {
                     }
                 }
                 Err(error) => {
+                    self.purse.settle(segment.id(), Usage::default());
                     let error = OpenError::new(error);
                     for wanted in askers.into_values().flatten() {
                         let _ = wanted.reply.send(Err(AskError::Model(error.clone())));
@@ -298,6 +326,44 @@ impl Pump {
                 }
             }
         }
+        is_some
+    }
+
+    /// Cuts what waits into segments, as far as the budget of the model allows.
+    fn cut(&mut self) -> Vec<(RequestSegment, Askers)> {
+        let mut cut = Vec::new();
+        while !self.pending.is_empty() {
+            let most = self.pending.len().min(SEGMENT_MAX);
+            let share = match self.purse.grant(most as u64) {
+                Grant::Free => None,
+                Grant::Share(share) => Some(share),
+                Grant::Later => break,
+                Grant::Never(exhausted) => {
+                    let error = OpenError::new(exhausted);
+                    for wanted in self.pending.drain(..) {
+                        let _ = wanted.reply.send(Err(AskError::Spent(error.clone())));
+                    }
+                    break;
+                }
+            };
+            let granted = share.and_then(|share| share.requests).unwrap_or(u64::MAX);
+            let most = most.min(usize::try_from(granted).unwrap_or(usize::MAX));
+            let rest = self.pending.split_off(most);
+            let wanted = std::mem::replace(&mut self.pending, rest);
+            let mut requests: Vec<KeyedRequest> = Vec::with_capacity(wanted.len());
+            let mut askers = Askers::new();
+            for wanted in wanted {
+                let same = askers.entry(wanted.request.key).or_default();
+                if same.is_empty() {
+                    requests.push(wanted.request.clone());
+                }
+                same.push(wanted);
+            }
+            let segment = RequestSegment::new(self.model, requests, share);
+            self.purse.hand(segment.id(), share);
+            cut.push((segment, askers));
+        }
+        cut
     }
 
     /// Takes answers that came, and a segment to answer.
@@ -305,15 +371,24 @@ impl Pump {
         let found = self.board.look().await?;
         let empty = Segments::new();
         let segments = found.get(&self.model).unwrap_or(&empty);
-        let ids: Vec<Digest> = self.waiting.keys().copied().collect();
-        for id in ids {
-            match segments.get(&id) {
-                Some(standing) if standing.is_answered => self.take_answers(id).await?,
-                Some(standing) if standing.is_open => {}
-                // Another process that asks the same was done with it.
-                _ => self.want_again(id),
-            }
+        // Another process that asks the same was done with it.
+        let is_gone =
+            |id: &&Digest| segments.get(id).is_none_or(|it| !it.is_answered && !it.is_open);
+        let gone: Vec<Digest> = self.waiting.keys().filter(is_gone).copied().collect();
+        gone.into_iter().for_each(|id| self.want_again(id));
+        // Answers to requests that no row of this process asks stay for another.
+        let is_answered = |(id, it): &(&Digest, &Waiting)| {
+            !it.askers.is_empty() && segments.get(id).is_some_and(|it| it.is_answered)
+        };
+        let board = &self.board;
+        let answered = self.waiting.iter().filter(is_answered);
+        let calls: Vec<_> =
+            answered.map(|(id, it)| async { (*id, board.answers(&it.segment).await) }).collect();
+        let read: Vec<_> = stream::iter(calls).buffer_unordered(CALLS_AT_ONCE).collect().await;
+        for (id, answers) in read {
+            self.take_answers(id, answers).await?;
         }
+        self.clear_recorded(segments).await;
         self.answer_own(&found).await?;
         self.give_up();
         Ok(())
@@ -335,9 +410,12 @@ impl Pump {
         self.known.clear();
     }
 
-    async fn take_answers(&mut self, id: Digest) -> Result<(), BoardError> {
-        let Some(waiting) = self.waiting.get(&id) else { return Ok(()) };
-        let record = match self.board.answers(&waiting.segment).await {
+    async fn take_answers(
+        &mut self,
+        id: Digest,
+        answers: Result<Option<AnswerRecord>, BoardError>,
+    ) -> Result<(), BoardError> {
+        let record = match answers {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(()),
             Err(BoardError::Store(error)) if !error.is_broken_record() && !error.is_newer() => {
@@ -348,17 +426,15 @@ impl Pump {
                 return self.board.reject(self.model, id).await;
             }
         };
-        // Answers to requests that no row of this process asks stay for another.
-        if self.waiting.get(&id).is_some_and(|waiting| waiting.askers.is_empty()) {
-            return Ok(());
-        }
         let Some(mut waiting) = self.waiting.remove(&id) else { return Ok(()) };
-        if record.worker != self.name {
-            self.count(&record.answers);
-        }
+        self.count(&record);
         for (request, answered) in waiting.segment.requests.iter().zip(record.answers) {
             self.known.remove(&request.key);
             let mut askers = waiting.askers.remove(&request.key).unwrap_or_default();
+            if matches!(answered, AnsweredRequest::Unasked) {
+                self.pending.extend(askers);
+                continue;
+            }
             let last = askers.pop();
             for asker in askers {
                 let _ = asker.reply.send(AnsweredRequest::taken(answered.clone()));
@@ -367,32 +443,31 @@ impl Pump {
                 let _ = asker.reply.send(answered.taken());
             }
         }
-        self.done.push(id);
         let now = self.board.store().clock().monotonic();
+        self.done.push((id, now));
         self.alone.iter_mut().for_each(|(_, since)| *since = now);
         Ok(())
     }
 
-    /// Adds what answers of another process have used.
-    fn count(&self, answers: &[AnsweredRequest]) {
-        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
-        for answered in answers {
-            usage.requests += 1;
-            if let Ok(answer) = answered.clone().taken() {
-                usage.answers += 1;
-                usage.prompt_tokens += u64::from(answer.prompt_tokens);
-                usage.output_tokens += match answer.body {
-                    Body::Generations(all) => {
-                        all.iter().map(|one| u64::from(one.output_tokens)).sum()
-                    }
-                    Body::Scores(_) | Body::Vector(_) | Body::Vectors(_) | Body::Classes(_) => 0,
-                };
-            }
+    /// Adds what a process has answered, and what that used unless it is this one, whose model counts that.
+    fn count(&mut self, record: &AnswerRecord) {
+        let is_asked = |it: &&AnsweredRequest| !matches!(it, AnsweredRequest::Unasked);
+        let asked = record.answers.iter().filter(is_asked);
+        let mut usage = Usage { requests: asked.clone().count() as u64, ..Usage::default() };
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        *given.by.entry(record.worker.clone()).or_default() += usage.requests;
+        for answer in asked.filter_map(|it| it.clone().taken().ok()) {
+            usage = usage + used(&answer);
+        }
+        self.purse.settle(record.segment, usage);
+        if record.worker != self.name {
+            given.usage = given.usage + usage;
         }
     }
 
     fn want_again(&mut self, id: Digest) {
         let Some(waiting) = self.waiting.remove(&id) else { return };
+        self.purse.settle(id, Usage::default());
         waiting.segment.requests.iter().for_each(|request| {
             self.known.remove(&request.key);
         });
@@ -456,11 +531,27 @@ impl Pump {
             waiting.filter(|(id, it)| !it.askers.is_empty() && !is_wanted(it) && !is_begun(id));
         let left: Vec<Digest> = left.map(|(id, _)| *id).collect();
         left.iter().for_each(|id| drop(self.waiting.remove(id)));
-        for id in std::mem::take(&mut self.done).into_iter().chain(left) {
-            let epoch = found.get(&self.model).and_then(|all| all.get(&id)).and_then(|it| it.epoch);
-            if let Err(error) = self.board.clear(self.model, id, epoch).await {
-                warn!(%error, "answered requests are left in the store");
-            }
+        let done = std::mem::take(&mut self.done).into_iter().map(|(id, _)| id);
+        let segments = found.get(&self.model).cloned().unwrap_or_default();
+        self.remove(done.chain(left).collect(), &segments).await;
+    }
+
+    /// Takes away what was answered so long ago that it is recorded: listings stay short.
+    async fn clear_recorded(&mut self, segments: &Segments) {
+        let now = self.board.store().clock().monotonic();
+        let is_recorded =
+            |(_, taken): &mut (Digest, Duration)| now.saturating_sub(*taken) >= RECORDED;
+        let recorded: Vec<Digest> = self.done.extract_if(.., is_recorded).map(|it| it.0).collect();
+        self.remove(recorded, segments).await;
+    }
+
+    async fn remove(&self, ids: Vec<Digest>, segments: &Segments) {
+        let (board, model) = (&self.board, self.model);
+        let epoch = |id: &Digest| segments.get(id).and_then(|it| it.epoch);
+        let calls: Vec<_> = ids.into_iter().map(|id| board.clear(model, id, epoch(&id))).collect();
+        let removed: Vec<_> = stream::iter(calls).buffer_unordered(CALLS_AT_ONCE).collect().await;
+        for error in removed.into_iter().filter_map(Result::err) {
+            warn!(%error, "answered requests are left in the store");
         }
     }
 }

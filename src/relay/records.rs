@@ -3,6 +3,7 @@
 use proofmill_base::digest::{Digest, Hasher};
 use proofmill_engine::request::RequestError;
 use proofmill_pipeline::models::Model;
+use proofmill_settings::endpoint::Budget;
 use proofmill_store::Record;
 use proofmill_udfs::model::{AskError, key};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,9 @@ pub struct RequestSegment {
     /// The digest of the identity of the model.
     pub model: Digest,
     pub requests: Vec<KeyedRequest>,
+    /// What its answers may use, where the model has a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Budget>,
 }
 
 /// A request.
@@ -50,8 +54,8 @@ pub struct KeyedRequest {
 }
 
 impl RequestSegment {
-    pub fn new(model: Digest, requests: Vec<KeyedRequest>) -> Self {
-        Self { v: RELAY_VERSION, model, requests }
+    pub fn new(model: Digest, requests: Vec<KeyedRequest>, share: Option<Budget>) -> Self {
+        Self { v: RELAY_VERSION, model, requests, share }
     }
 
     /// The digest of what it asks, which is its name: who publishes the same again publishes nothing new.
@@ -92,6 +96,8 @@ pub enum AnsweredRequest {
     Refused(Refusal),
     /// It has none now, and may have one another time.
     Passing(Refusal),
+    /// It was not asked: the share of its segment was used up.
+    Unasked,
 }
 
 /// Why a request has no answer.
@@ -139,6 +145,7 @@ impl AnsweredRequest {
             }),
             Self::Refused(refusal) => Err(AskError::Row(refusal.into())),
             Self::Passing(refusal) => Err(AskError::Passing(refusal.into())),
+            Self::Unasked => Err(AskError::Passing(RequestError::Cancelled)),
         }
     }
 }

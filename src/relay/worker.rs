@@ -1,14 +1,18 @@
 //! Who answers: takes one segment after the other of the models that it can be, asks them, and records what they say.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
+use proofmill_base::clock::Clock;
 use proofmill_base::digest::Digest;
 use proofmill_base::rng::mix64;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::Request;
+use proofmill_remote::Usage;
+use proofmill_remote::budget::within;
 use proofmill_store::{ClaimWatch, Claimed, Pulse, StoreError};
 use proofmill_udfs::model::{AskError, LanguageModel, OpenError};
 use serde::{Deserialize, Serialize};
@@ -17,6 +21,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::relay::board::{Board, BoardError, Segments, Standing};
+use crate::relay::purse::used;
 use crate::relay::records::{
     AnswerRecord, AnsweredRequest, ModelCard, RELAY_VERSION, Refusal, RequestSegment,
 };
@@ -51,12 +56,18 @@ pub struct WorkerProgress {
     pub answered: u64,
     /// How many of them had no answer.
     pub refused: u64,
+    /// Requests a minute, since the beat before.
+    #[serde(default)]
+    pub per_minute: u64,
 }
 
 /// What a worker counts, for its beat.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WorkerTally {
-    pub models: std::sync::Mutex<Vec<String>>,
+    pub models: Mutex<Vec<String>>,
+    clock: Arc<dyn Clock>,
+    /// When the last beat was, and what had been answered then.
+    last: Mutex<(Duration, u64)>,
     held: AtomicU64,
     answered: AtomicU64,
     refused: AtomicU64,
@@ -66,15 +77,23 @@ pub struct WorkerTally {
 
 impl WorkerTally {
     /// Of a worker that `stop` ends.
-    pub fn new(stop: CancellationToken) -> Self {
-        Self { stop, ..Self::default() }
+    pub fn new(stop: CancellationToken, clock: Arc<dyn Clock>) -> Self {
+        let last = Mutex::new((clock.monotonic(), 0));
+        let (models, held, answered, refused) = Default::default();
+        Self { models, clock, last, held, answered, refused, stop }
     }
 
+    /// How far it is. The speed is that since the last call.
     pub fn progress(&self) -> WorkerProgress {
-        let models = self.models.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (held, answered, refused) = (of(&self.held), of(&self.answered), of(&self.refused));
-        WorkerProgress { models, held, answered, refused }
+        let (now, all) = (self.clock.monotonic(), answered + refused);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (then, before) = std::mem::replace(&mut *last, (now, all));
+        let millis = now.saturating_sub(then).as_millis().try_into().unwrap_or(u64::MAX);
+        let per_minute = ((all - before) * 60_000).checked_div(millis).unwrap_or_default();
+        WorkerProgress { models, held, answered, refused, per_minute }
     }
 }
 
@@ -223,6 +242,10 @@ pub async fn answer(
     taken: &Taken,
 ) -> Result<(), AnswerError> {
     let (served, id) = (&taken.served, taken.segment.id());
+    let (share, prices) = (&taken.segment.share, served.card.settings.prices.as_ref());
+    let spent = Mutex::new(Usage::default());
+    let spent = || spent.lock().unwrap_or_else(PoisonError::into_inner);
+    let spent = &spent;
     let ask = |text: String, key: Digest| async move {
         let Ok(_permit) = served.permits.acquire().await else {
             return Ok(AnsweredRequest::Passing(Refusal::Cancelled));
@@ -234,7 +257,18 @@ pub async fn answer(
                 return Ok(AnsweredRequest::Refused(Refusal::Failed(reason)));
             }
         };
+        if let Some(share) = share {
+            let mut spent = spent();
+            if within(share, &spent, prices).is_err() {
+                return Ok(AnsweredRequest::Unasked);
+            }
+            spent.requests += 1;
+        }
         let answer = served.model.ask(request, *key.as_bytes(), &Waits::default()).await;
+        if let Ok(answer) = &answer {
+            let mut spent = spent();
+            *spent = *spent + used(answer);
+        }
         Ok(match answer {
             Ok(answer) => match serde_json::to_string(&answer) {
                 Ok(json) => AnsweredRequest::Answer(json),
@@ -265,10 +299,15 @@ pub async fn answer(
         board.give_back(taken.segment.model, id, taken.epoch).await?;
         return Err(AnswerError::Model(error));
     }
-    let refused =
-        answers.iter().filter(|it| !matches!(it, AnsweredRequest::Answer(_))).count() as u64;
-    tally.answered.fetch_add(answers.len() as u64 - refused, Ordering::Relaxed);
-    tally.refused.fetch_add(refused, Ordering::Relaxed);
+    for answered in &answers {
+        match answered {
+            AnsweredRequest::Answer(_) => tally.answered.fetch_add(1, Ordering::Relaxed),
+            AnsweredRequest::Refused(_) | AnsweredRequest::Passing(_) => {
+                tally.refused.fetch_add(1, Ordering::Relaxed)
+            }
+            AnsweredRequest::Unasked => 0,
+        };
+    }
     let record = AnswerRecord { v: RELAY_VERSION, segment: id, worker: name.to_owned(), answers };
     Ok(board.answer(taken.segment.model, &record).await?)
 }

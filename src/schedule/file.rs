@@ -51,6 +51,9 @@ pub struct ScheduleFile {
     pub overlap: Overlap,
     /// What a run may spend, as `run --budget` takes it.
     pub budget: Option<String>,
+    /// Whether runs publish requests to models for workers, as `run --workers` does.
+    #[serde(default)]
+    pub workers: bool,
     /// Where answers of endpoints come from.
     #[serde(default)]
     pub ask: AskFile,
@@ -137,6 +140,8 @@ pub struct Schedule {
     pub window_seconds: u64,
     pub overlap: Overlap,
     pub budget: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workers: bool,
     #[serde(default, skip_serializing_if = "Ask::is_of_ledger")]
     pub ask: Ask,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,8 +171,8 @@ pub fn schema() -> Json {
 /// What is wrong with values whose meaning is known where runs are started.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// Of a budget.
-    pub budget: &'a dyn Fn(&str) -> Result<(), String>,
+    /// Of a budget, and whether workers answer.
+    pub budget: &'a dyn Fn(&str, bool) -> Result<(), String>,
     /// Reads a gate file.
     pub gate: &'a dyn Fn(&str) -> Result<Gate, String>,
 }
@@ -216,7 +221,7 @@ fn checked(
         None => Some(0),
     };
     let window_seconds = seconds("window", &file.window);
-    if let Some(Err(reason)) = file.budget.as_deref().map(checks.budget) {
+    if let Some(Err(reason)) = file.budget.as_deref().map(|it| (checks.budget)(it, file.workers)) {
         wrong("budget", reason, None);
     }
     let gate = file.gate.as_deref().map(checks.gate).transpose();
@@ -268,6 +273,7 @@ fn checked(
         window_seconds: window_seconds?,
         overlap: file.overlap,
         budget: file.budget,
+        workers: file.workers,
         ask: ask?,
         recompute: recompute?,
         gate: gate.ok()?.map(Box::new),

@@ -15,6 +15,8 @@ use proofmill_schedule::state::{ScheduleEvent, Why};
 use proofmill_store::{StageStatus, Store};
 use proofmill_udfs::stats;
 
+use crate::relay::worker::WorkerProgress;
+use crate::relay::workforce::{WorkerLine, workforce};
 use crate::run::bind::tables;
 use crate::session::{Content, Engine, StageTable, Stored};
 use crate::stages::error::StageError;
@@ -39,10 +41,11 @@ pub enum SystemTable {
     Nights,
     Verdicts,
     AskedAgain,
+    Workers,
 }
 
 impl SystemTable {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Runs,
         Self::Stages,
         Self::Metrics,
@@ -50,6 +53,7 @@ impl SystemTable {
         Self::Nights,
         Self::Verdicts,
         Self::AskedAgain,
+        Self::Workers,
     ];
 
     /// Its name in SQL.
@@ -62,6 +66,7 @@ impl SystemTable {
             Self::Nights => "system.nights",
             Self::Verdicts => "system.verdicts",
             Self::AskedAgain => "system.asked_again",
+            Self::Workers => "system.workers",
         }
     }
 
@@ -158,6 +163,15 @@ impl SystemTable {
                 ("reported_before", Text),
                 ("examples", Text),
             ],
+            Self::Workers => &[
+                ("worker", Text),
+                ("life", Text),
+                ("models", Text),
+                ("held", Count),
+                ("answered", Count),
+                ("without_answer", Count),
+                ("per_minute", Count),
+            ],
         }
     }
 
@@ -194,6 +208,7 @@ pub async fn system_tables(
             SystemTable::Nights => nights(store).await?,
             SystemTable::Verdicts => verdicts(store).await?,
             SystemTable::AskedAgain => sampled(store).await?,
+            SystemTable::Workers => workforce(store).await?.iter().map(worker).collect(),
         };
         tables.insert(*table, filled(*table, &rows)?);
     }
@@ -283,6 +298,13 @@ fn metrics(run: &RunSummary) -> Vec<Vec<Cell>> {
         ]
     };
     measured(run).into_iter().map(row).collect()
+}
+
+fn worker(it: &WorkerLine) -> Vec<Cell> {
+    let WorkerProgress { models, held, answered, refused, per_minute } = &it.progress;
+    let texts = [it.worker.as_str(), it.life(), &models.join(", ")].map(Cell::text);
+    let counts = [held, answered, refused, per_minute].map(|number| Cell::count(*number));
+    texts.into_iter().chain(counts).collect()
 }
 
 /// The failed rows of all runs.

@@ -1,10 +1,11 @@
 //! Processes that answer requests of runs.
 
 use proofmill_base::error::Result;
-use proofmill_store::{Claimed, Life, Store, last_beat, life, workers_prefix};
+use proofmill_store::Store;
 use serde::Serialize;
 
 use crate::relay::worker::WorkerProgress;
+use crate::relay::workforce::{WorkerLine, workforce};
 use crate::report::units::count;
 use crate::views::section::{Grid, Section, View};
 
@@ -13,16 +14,6 @@ use crate::views::section::{Grid, Section, View};
 #[serde(transparent)]
 pub struct WorkersView(Vec<WorkerLine>);
 
-/// A worker.
-#[derive(Clone, Debug, Serialize)]
-pub struct WorkerLine {
-    worker: String,
-    is_alive: bool,
-    /// What it said with its last beat.
-    #[serde(flatten)]
-    progress: WorkerProgress,
-}
-
 impl WorkersView {
     /// Of a store: those that have shown a sign of life and did not end in order.
     ///
@@ -30,18 +21,7 @@ impl WorkersView {
     ///
     /// If the store fails.
     pub async fn of(store: &Store) -> Result<Self> {
-        let mut lines = Vec::new();
-        for worker in store.folders(&workers_prefix()).await? {
-            let Ok(claimed) = Claimed::worker(&worker) else { continue };
-            let is_alive = life(store, &claimed).await? != Life::Dead;
-            let beat = last_beat(store, &claimed).await?;
-            let progress = beat.and_then(|beat| serde_json::from_value(beat.progress).ok());
-            if is_alive || progress.is_some() {
-                let progress = progress.unwrap_or_default();
-                lines.push(WorkerLine { worker, is_alive, progress });
-            }
-        }
-        Ok(Self(lines))
+        Ok(Self(workforce(store).await?))
     }
 }
 
@@ -53,18 +33,19 @@ impl View for WorkersView {
             )];
         }
         let row = |it: &WorkerLine| {
-            let WorkerProgress { models, held, answered, refused } = &it.progress;
+            let WorkerProgress { models, held, answered, refused, per_minute } = &it.progress;
             vec![
                 it.worker.clone(),
-                if it.is_alive { "alive" } else { "gone" }.to_owned(),
+                it.life().to_owned(),
                 models.join(", "),
                 count(*held),
                 count(*answered),
                 count(*refused),
+                count(*per_minute),
             ]
         };
-        let header = ["worker", "life", "models", "segments held", "answered", "without answer"];
-        let numbers = ["segments held", "answered", "without answer"];
+        let numbers = ["segments held", "answered", "without answer", "per minute"];
+        let header = [&["worker", "life", "models"], &numbers[..]].concat();
         vec![Section::Table(Grid::new(&header, &numbers, self.0.iter().map(row).collect()))]
     }
 }

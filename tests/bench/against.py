@@ -1,10 +1,11 @@
-"""Another build of the program against this one, in turns: SQL over 10,000,000 rows, and 1,000 trivial stages.
+"""Another build of the program against this one, in turns: SQL over 10,000,000 rows, 1,000 trivial stages, and a pipeline if one is named.
 
-    python3 tests/bench/against.py OLD [--binary NEW] [--rows N] [--stages N] [--rounds N] [--peers PYTHON] [--force]
+    python3 tests/bench/against.py OLD [--binary NEW] [--rows N] [--stages N] [--pipeline FILE] [--param NAME=VALUE] [--rounds N] [--peers PYTHON] [--force]
 
 Each round measures both builds, in another order each time; what counts is the median of the ratios of rounds. Each build has a store of
 its own. PYTHON has duckdb, which draws the rows. The cases are those of `sql_10m.py` (the two SQL stages over inputs that are stored) and of
-`overhead.py` (D1 cold and warm, and `check` of it). With valgrind, the instructions of `check` are counted too.
+`overhead.py` (D1 cold and warm, and `check` of it), and a run of FILE, which both builds must read, in a new
+store. With valgrind, the instructions of `check` are counted too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Build:
         self.folder.mkdir()
         self.sql = sql_10m.Bench(args, binary, self.folder, inputs, args.peers)
         self.stages = folder / "stages.yaml"
+        self.pipeline, self.params = args.pipeline, [f"--param={param}" for param in args.param]
 
     def prepare(self) -> None:
         """The store with the inputs."""
@@ -46,6 +48,10 @@ class Build:
         for case, command in (("cold", run), ("warm", run), ("check", [self.binary, "check", self.stages])):
             cases.add(f"{case}, {self.name}", measure(command)[0])
         shutil.rmtree(store)
+        if self.pipeline:
+            run = [self.binary, "run", self.pipeline, "--store", store, "--json", *self.params]
+            cases.add(f"pipeline, {self.name}", measure(run)[0])
+            shutil.rmtree(store)
 
     def instructions(self) -> int | None:
         """Of `check`."""
@@ -59,7 +65,7 @@ class Build:
 def report(cases: Cases, builds: list[Build]) -> str:
     """Medians of both, and of the ratios of rounds."""
     rows = []
-    for case in ("sql", "cold", "warm", "check"):
+    for case in ("sql", "cold", "warm", "check", *(["pipeline"] if builds[0].pipeline else [])):
         for key in ("wall_s", "cpu_s"):
             old, new = (cases.values(f"{case}, {build.name}", key) for build in builds)
             ratios = sorted(b / a for a, b in zip(old, new))
@@ -77,6 +83,8 @@ def main() -> None:
     parser.add_argument("old", type=pathlib.Path, help="the build to compare with")
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of events")
     parser.add_argument("--stages", type=int, default=1000, help="trivial stages")
+    parser.add_argument("--pipeline", type=pathlib.Path, help="a pipeline that both builds read")
+    parser.add_argument("--param", action="append", default=[], help="a parameter of it")
     parser.add_argument("--rounds", type=int, default=12, help="samples of every case")
     parser.add_argument("--warm-ups", type=int, default=1, help="rounds before them")
     parser.add_argument("--peers", default=sys.executable, help="a Python that has duckdb")

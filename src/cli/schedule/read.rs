@@ -18,7 +18,11 @@ pub fn read(path: &Path, now: DateTime<Utc>, environment: &Environment) -> Resul
         Error::new(ErrorKind::Usage, why)
             .with_hint("name a schedule file, or a schedule of the store")
     })?;
-    let checks = Checks { budget: &|text| text.parse::<Budget>().map(|_| ()), gate: &gate_of };
+    let budget = |text: &str, has_workers: bool| {
+        let budget: Budget = text.parse()?;
+        if has_workers { budget.fits_workers() } else { Ok(()) }
+    };
+    let checks = Checks { budget: &budget, gate: &gate_of };
     file::parse(&shown, &bytes, now, checks).or_else(|(diagnostics, sources)| {
         environment.output.diagnostics(&diagnostics, &sources)?;
         Err(Error::new(ErrorKind::Pipeline, format!("`{shown}` has errors")))

@@ -8,5 +8,5 @@ use crate::file::Checks;
 
 /// Budgets are good, and there are no gates.
 fn checks() -> Checks<'static> {
-    Checks { budget: &|_| Ok(()), gate: &|path| Err(format!("`{path}` cannot be read")) }
+    Checks { budget: &|_, _| Ok(()), gate: &|path| Err(format!("`{path}` cannot be read")) }
 }

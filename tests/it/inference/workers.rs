@@ -99,6 +99,56 @@ fn workers_answer_what_the_run_itself_cannot() {
     assert_eq!(verified["findings"], json!([]));
 }
 
+/// The budget of a model is one for all workers, whatever each of them would allow itself.
+#[test]
+fn a_budget_holds_over_all_workers() {
+    for (budget, most) in [("requests: 300", 300), ("prompt_tokens: 1000", 200 + 4 * 8)] {
+        let (workspace, url, received) = asking(answer, 900);
+        let text = workspace.read("p.yaml");
+        let with_budget = format!("concurrency: 8, budget: {{ {budget} }}");
+        workspace.write("p.yaml", text.replace("concurrency: 8", &with_budget));
+        let _workers = ["1.log", "2.log"].map(|log| worker(&workspace, &["--url", &url], log));
+        workspace.proofmill(&["run", "p.yaml", "--workers"]).expect(1).says("is used up");
+        let asked = received.lock().unwrap().len();
+        assert!((200..=most).contains(&asked), "{budget}: {asked}");
+        assert_eq!(workspace.keys(".requests.json"), [""; 0], "nothing stays to be asked");
+        // What was paid for is recorded: each run gets on by its budget, and the workers go on as well.
+        if most == 300 {
+            workspace.proofmill(&["run", "p.yaml", "--workers", "--resume", "latest"]).expect(1);
+            workspace.proofmill(&["run", "p.yaml", "--workers", "--resume", "latest"]).expect(0);
+            assert_eq!(received.lock().unwrap().len(), 900, "each is asked once");
+        }
+    }
+}
+
+/// A profile has workers answer, and a schedule too.
+#[test]
+fn workers_are_a_setting_of_a_place() {
+    let (workspace, url, received) = asking(answer, 30);
+    workspace.write("proofmill.yaml", "profile: farm\nprofiles: { farm: { workers: true } }\n");
+    workspace.write(
+        "nightly.yaml",
+        "kind: schedule\nname: nightly\npipeline: p.yaml\ncron: '0 2 * * *'\nworkers: true\n",
+    );
+    let _worker = worker(&workspace, &["--url", &url], "1.log");
+    let done = workspace.proofmill(&["run", "p.yaml"]).expect(0);
+    done.says("1 worker").says("requests to reader: worker ").says(" 30");
+    let listed = "SELECT life, models, held, answered FROM system.workers";
+    let shown = workspace.json(&["workers"]);
+    let rows = workspace.sql(listed);
+    assert_eq!((rows.len(), &rows[0]["life"]), (1, &json!("alive")));
+    assert!(rows[0]["answered"].is_u64() && shown[0]["answered"].is_u64(), "{rows:?} {shown}");
+    workspace.proofmill(&["schedule", "apply", "nightly.yaml"]).expect(0);
+    workspace.proofmill(&["schedule", "trigger", "nightly"]).expect(0);
+    workspace.write("p.yaml", workspace.read("p.yaml").replace("'is '", "'was '"));
+    workspace.proofmill(&["schedule", "tick"]).expect(0);
+    assert_eq!(received.lock().unwrap().len(), 60, "the schedule has no key of its own");
+    let text = workspace.read("nightly.yaml") + "budget: requests=5\n";
+    workspace.write("nightly.yaml", &text);
+    let done = workspace.proofmill(&["schedule", "apply", "nightly.yaml"]).expect(3);
+    done.says("nightly.yaml:6:9").says("does not bound what workers spend");
+}
+
 #[test]
 fn a_worker_that_is_killed_costs_time_and_no_row() {
     let (workspace, url, received) = asking(slowly, 600);

@@ -105,9 +105,18 @@ fn a_store_that_grows() {
 fn another_build_in_turns() {
     let python = std::env::var("PROOFMILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let args = [env!("CARGO_BIN_EXE_proofmill"), "--rows", "2000", "--stages", "30"];
-    let args = [args.as_slice(), &["--peers", &python]].concat();
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = folder.path().join("p.yaml");
+    std::fs::write(
+        &pipeline,
+        "pipeline: p\nparams: { n: 1 }\nstages: { a: { sql: 'SELECT ${params.n} AS n' } }\n",
+    )
+    .unwrap();
+    let pipeline = pipeline.display().to_string();
+    let more = ["--peers", &python, "--pipeline", &pipeline, "--param", "n=2"];
+    let args = [args.as_slice(), &more].concat();
     let Some(said) = ours("against.py", "duckdb", &args) else { return };
-    for line in ["sql, cpu", "cold, wall", "check, wall"] {
+    for line in ["sql, cpu", "cold, wall", "check, wall", "pipeline, wall"] {
         assert!(said.contains(line), "{said}");
     }
 }

@@ -19,7 +19,11 @@ pub trait Allowance: Debug + Send + Sync {
 pub type AllowanceSlot = Arc<OnceLock<Arc<dyn Allowance>>>;
 
 /// Whether one more request may be sent after `usage`. A limit of money needs prices.
-fn check(budget: &Budget, usage: &Usage, prices: Option<&Prices>) -> Result<(), Exhausted> {
+///
+/// # Errors
+///
+/// The limit that is reached; answers that are not counted where tokens are limited.
+pub fn within(budget: &Budget, usage: &Usage, prices: Option<&Prices>) -> Result<(), Exhausted> {
     let Budget { requests, prompt_tokens, completion_tokens, money } = *budget;
     let by_tokens = [prompt_tokens, completion_tokens].iter().any(Option::is_some);
     if (by_tokens || money.is_some()) && usage.uncounted > 0 {
@@ -69,7 +73,7 @@ impl Meter {
     /// Counts an attempt, unless the budget is used up; the first one has number 1.
     pub fn attempt(&self, number: u32) -> Result<(), Exhausted> {
         let mut usage = self.lock();
-        check(&self.budget, &usage, self.prices.as_ref())?;
+        within(&self.budget, &usage, self.prices.as_ref())?;
         usage.requests += 1;
         usage.retries += u64::from(number > 1);
         Ok(())
@@ -136,22 +140,22 @@ mod tests {
     #[test]
     fn a_budget_is_used_up_when_as_much_is_spent() {
         let budget = Budget { money: Some(Amount::of_millionths(450)), ..Budget::default() };
-        assert_eq!(check(&budget, &usage(2999, 0, 0), Some(&PRICES)), Ok(()));
-        let error = check(&budget, &usage(3000, 0, 0), Some(&PRICES)).unwrap_err();
+        assert_eq!(within(&budget, &usage(2999, 0, 0), Some(&PRICES)), Ok(()));
+        let error = within(&budget, &usage(3000, 0, 0), Some(&PRICES)).unwrap_err();
         let Exhausted::UsedUp { limit: "money", most, spent } = &error else { panic!("{error:?}") };
         assert_eq!(most, "0.00045");
         assert!(spent.contains("3000 prompt tokens") && spent.ends_with("cost 0.00045"), "{spent}");
         let budget = Budget { completion_tokens: Some(5), ..Budget::default() };
-        assert_eq!(check(&budget, &usage(9, 0, 4), None), Ok(()));
-        assert!(check(&budget, &usage(9, 0, 6), None).is_err());
+        assert_eq!(within(&budget, &usage(9, 0, 4), None), Ok(()));
+        assert!(within(&budget, &usage(9, 0, 6), None).is_err());
     }
 
     #[test]
     fn uncounted_tokens_are_not_taken_for_none() {
         let uncounted = Usage { uncounted: 1, ..Usage::default() };
         let budget = Budget { prompt_tokens: Some(1000), ..Budget::default() };
-        assert_eq!(check(&budget, &uncounted, None), Err(Exhausted::Uncounted));
+        assert_eq!(within(&budget, &uncounted, None), Err(Exhausted::Uncounted));
         let budget = Budget { requests: Some(1000), ..Budget::default() };
-        assert_eq!(check(&budget, &uncounted, None), Ok(()));
+        assert_eq!(within(&budget, &uncounted, None), Ok(()));
     }
 }
