@@ -36,8 +36,8 @@ const SEGMENT_WAIT: Duration = Duration::from_millis(200);
 const IN_FLIGHT_MAX: usize = 64 * SEGMENT_MAX;
 /// Calls of the store at a time: segments that are published, answers that are read.
 const CALLS_AT_ONCE: usize = 16;
-/// Answers are in the ledger so long after they were taken: it waits for others for a few seconds. If one is not, it is asked
-/// for again by the next run.
+/// Answers are in the ledger so long after they were taken: it waits for others for a few seconds. The next run requests
+/// one that is not.
 const RECORDED: Duration = Duration::from_secs(60);
 /// Time between two looks for answers.
 const LOOK: Duration = Duration::from_millis(500);
@@ -431,7 +431,7 @@ impl Pump {
         for (request, answered) in waiting.segment.requests.iter().zip(record.answers) {
             self.known.remove(&request.key);
             let mut askers = waiting.askers.remove(&request.key).unwrap_or_default();
-            if matches!(answered, AnsweredRequest::Unasked) {
+            if matches!(answered, AnsweredRequest::Unsent) {
                 self.pending.extend(askers);
                 continue;
             }
@@ -451,12 +451,12 @@ impl Pump {
 
     /// Adds what a process has answered, and what that used unless it is this one, whose model counts that.
     fn count(&mut self, record: &AnswerRecord) {
-        let is_asked = |it: &&AnsweredRequest| !matches!(it, AnsweredRequest::Unasked);
-        let asked = record.answers.iter().filter(is_asked);
-        let mut usage = Usage { requests: asked.clone().count() as u64, ..Usage::default() };
+        let is_sent = |it: &&AnsweredRequest| !matches!(it, AnsweredRequest::Unsent);
+        let sent = record.answers.iter().filter(is_sent);
+        let mut usage = Usage { requests: sent.clone().count() as u64, ..Usage::default() };
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         *given.by.entry(record.worker.clone()).or_default() += usage.requests;
-        for answer in asked.filter_map(|it| it.clone().taken().ok()) {
+        for answer in sent.filter_map(|it| it.clone().taken().ok()) {
             usage = usage + used(&answer);
         }
         self.purse.settle(record.segment, usage);

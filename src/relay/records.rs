@@ -96,8 +96,8 @@ pub enum AnsweredRequest {
     Refused(Refusal),
     /// It has none now, and may have one another time.
     Passing(Refusal),
-    /// It was not asked: the share of its segment was used up.
-    Unasked,
+    /// It was not sent: the share of its segment was used up.
+    Unsent,
 }
 
 /// Why a request has no answer.
@@ -145,7 +145,7 @@ impl AnsweredRequest {
             }),
             Self::Refused(refusal) => Err(AskError::Row(refusal.into())),
             Self::Passing(refusal) => Err(AskError::Passing(refusal.into())),
-            Self::Unasked => Err(AskError::Passing(RequestError::Cancelled)),
+            Self::Unsent => Err(AskError::Passing(RequestError::Cancelled)),
         }
     }
 }

@@ -260,7 +260,7 @@ pub async fn answer(
         if let Some(share) = share {
             let mut spent = spent();
             if within(share, &spent, prices).is_err() {
-                return Ok(AnsweredRequest::Unasked);
+                return Ok(AnsweredRequest::Unsent);
             }
             spent.requests += 1;
         }
@@ -305,7 +305,7 @@ pub async fn answer(
             AnsweredRequest::Refused(_) | AnsweredRequest::Passing(_) => {
                 tally.refused.fetch_add(1, Ordering::Relaxed)
             }
-            AnsweredRequest::Unasked => 0,
+            AnsweredRequest::Unsent => 0,
         };
     }
     let record = AnswerRecord { v: RELAY_VERSION, segment: id, worker: name.to_owned(), answers };

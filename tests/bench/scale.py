@@ -1,11 +1,11 @@
 """What many workers would bring, and what gives first: a simulation, not a measurement.
 
-    python3 tests/bench/scale.py [--workers N[,N...]] [--requests N] [--in-flight N] [--seconds-each S] [--at-once N]
+    python3 tests/bench/scale.py [--workers N[,N...]] [--requests N] [--in-flight N] [--seconds-each S] [--at-once N] [--calls-at-once N]
 
 Events are those of `docs/specs/workers.md`, at the size of a segment: the run publishes segments while it has fewer than `--in-flight`
 under way, and looks twice a second; each worker holds two segments at most, looks twice a second while it may take one more, claims,
 reads, answers, records. A worker that is idle looks at a random moment, so of k idle ones the first finds a new segment after a k+1-th of
-the half second on average. Reading and recording the answers of a segment is one call after the other in the run.
+the half second on average. The run publishes and reads `--calls-at-once` segments at a time.
 
 Latencies of the store and prices are arguments: those given are what a blog and a price list name for an object store in one region, and
 stand in the output. Limits of the store are 3,500 writes and 5,500 reads a second for a prefix, and are compared and not enforced.
@@ -34,12 +34,12 @@ class World:
         self.all = self.left
         self.events: list[tuple[float, int, str, int]] = []
         self.order = 0
-        # Places for a segment at idle workers, and segments that no worker has found.
-        self.places, self.open = workers * HELD, 0
+        # Segments that no worker has found.
+        self.open = 0
         self.under_way = self.taken = 0
         self.run_free = 0.0
         self.free_at = [0.0] * workers
-        self.holding = [0] * workers
+        # Each worker as often as it may take another segment.
         self.idle = list(range(workers)) * HELD
         self.idle_seconds, self.last = 0.0, 0.0
 
@@ -53,7 +53,7 @@ class World:
         while self.left and self.under_way < self.args.in_flight // SEGMENT:
             self.left -= 1
             self.under_way += 1
-            self.run_free = max(self.run_free, now) + self.args.write
+            self.run_free = max(self.run_free, now) + self.args.write / self.args.calls_at_once
             self.at(self.run_free, "open")
 
     def find(self, now: float) -> None:
@@ -76,23 +76,24 @@ class World:
         now = 0.0
         while self.events:
             now, _, what, worker = heapq.heappop(self.events)
-            self.idle_seconds += (now - self.last) * len(set(self.idle)) if len(self.idle) < 64 else (now - self.last) * len(self.idle) / HELD
+            # A worker with one place left looks as often as one with two.
+            self.idle_seconds += (now - self.last) * min(self.workers, len(self.idle))
             self.last = now
             if what == "open":
                 self.open += 1
             elif what == "answered":
                 self.idle.append(worker)
                 # The run sees it at a look, and takes one answer after the other.
-                self.run_free = max(self.run_free, now + LOOK / 2) + self.args.read
+                self.run_free = max(self.run_free, now + LOOK / 2) + self.args.read / self.args.calls_at_once
                 self.at(self.run_free, "taken")
             else:
                 self.taken += 1
                 self.under_way -= 1
                 self.publish(now)
             self.find(now)
-        return self.told(now)
+        return self.summary(now)
 
-    def told(self, seconds: float) -> dict[str, float]:
+    def summary(self, seconds: float) -> dict[str, float]:
         """What came of it."""
         beats = (self.workers + 1) * seconds / BEAT
         writes = self.all * (RUN_WRITES + WORKER_WRITES) + beats
@@ -115,6 +116,7 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=16384, help="requests under way at a time")
     parser.add_argument("--seconds-each", type=float, default=1.0, help="how long a worker takes for a request")
     parser.add_argument("--at-once", type=int, default=32, help="requests that a worker answers at a time")
+    parser.add_argument("--calls-at-once", type=int, default=16, help="calls of the store that the run makes at a time")
     parser.add_argument("--write", type=float, default=0.06, help="seconds of a create")
     parser.add_argument("--read", type=float, default=0.03, help="seconds of a read")
     parser.add_argument("--list", type=float, default=0.06, help="seconds of a listing")
@@ -122,7 +124,7 @@ def main() -> None:
     parser.add_argument("--price-reads", type=float, default=0.0004, help="price of 1,000 reads")
     args = parser.parse_args()
     numbers = [int(number) for number in args.workers.split(",")]
-    if min(*numbers, args.requests, args.at_once, 1) < 1 or args.in_flight < SEGMENT:
+    if min(*numbers, args.requests, args.at_once, args.calls_at_once) < 1 or args.in_flight < SEGMENT:
         parser.error(f"numbers are at least 1, --in-flight at least {SEGMENT}")
     print(", ".join(f"{name} {value}" for name, value in vars(args).items() if name != "workers"), "\n")
     names = ["workers", "hours", "requests/s", "of all workers", "writes/s", "reads and lists/s", "calls per 1,000", "money"]

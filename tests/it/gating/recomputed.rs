@@ -132,15 +132,19 @@ fn one_bit_that_a_model_computes_otherwise_fails_the_night() {
 
 #[test]
 fn a_hundredth_is_computed_again_unless_another_share_is_wanted() {
-    for (line, again) in
-        [("", vec![2, 3, 1]), ("recompute: 10%\n", vec![]), ("recompute: none\n", vec![])]
-    {
+    for line in ["", "recompute: 10%\n", "recompute: none\n"] {
         let workspace = nightly(&SCHEDULE.replace("recompute: 100%\n", line));
         night(&workspace).expect(0);
         let found: Vec<u64> = sampled(&workspace).iter().map(|(_, again, _)| *again).collect();
+        // Which rows these are depends on the instant of the night, and so does how many they are: of 40, a hundredth or a tenth.
         match line {
-            "recompute: 10%\n" => assert!(found[2] > 0 && found[2] < 20, "{found:?}"),
-            _ => assert_eq!(found, again, "{line}"),
+            "recompute: none\n" => assert_eq!(found, [0; 0]),
+            "" => {
+                assert!(found.len() == 3 && found.iter().all(|n| (1..10).contains(n)), "{found:?}")
+            }
+            _ => {
+                assert!(found.len() == 3 && found.iter().all(|n| (1..20).contains(n)), "{found:?}")
+            }
         }
     }
     let workspace = nightly(SCHEDULE);

@@ -122,6 +122,20 @@ fn another_build_in_turns() {
 }
 
 #[test]
+fn many_workers_are_simulated() {
+    let args = ["--workers", "1,20", "--requests", "100000"];
+    let Some(said) = said("scale.py", "json", &args) else { return };
+    let line = |workers: &str| said.lines().find(|line| line.trim_start().starts_with(workers));
+    let speed = |workers| -> f64 {
+        let cells: Vec<&str> = line(workers).unwrap_or(&said).split_whitespace().collect();
+        cells[2].replace(',', "").parse().unwrap()
+    };
+    // One worker is limited by itself, and twenty are twenty.
+    assert!((speed("1 ") - 32.0).abs() < 0.5, "{said}");
+    assert!((600.0..=640.0).contains(&speed("20 ")), "{said}");
+}
+
+#[test]
 fn a_retrieval_pipeline() {
     let binary = ["--binary", env!("CARGO_BIN_EXE_proofmill")];
     let args = [binary.as_slice(), &["--facts", "300", "--queries", "20"]].concat();
