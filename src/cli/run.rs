@@ -49,14 +49,11 @@ pub async fn run(args: &args::Run, environment: &Environment) -> Result<()> {
     let has_workers = args.workers || environment.has_workers;
     if let Some(budget) = args.budget.as_ref().filter(|_| has_workers) {
         budget.fits_workers().map_err(|why| {
-            let help = "leave workers out, or bound the time; `budget` of a model in the file bounds each worker by itself";
+            let help = "leave workers out, or bound the time; `budget` of a model in the file holds over all workers";
             Error::new(ErrorKind::Usage, why).with_hint(help)
         })?;
     }
-    let engine = match has_workers {
-        true => environment.host.engine_with_workers(&store, &run)?,
-        false => environment.host.engine(&store, &run)?,
-    };
+    let engine = environment.host.engine_of_run(&store, &run, has_workers)?;
     // A run that is resumed asks under the same word as before.
     let generation = (args.ask == Ask::All).then(|| run.to_string());
     let pipeline = Pipeline { generation, ..args.pipeline.clone() };
@@ -148,6 +145,9 @@ fn resume_command(args: &args::Run, run: &RunId, environment: &Environment) -> S
     let limit = args.pipeline.limit.as_ref().map(ToString::to_string);
     let options =
         [("limit", &limit), ("select", &args.select), ("rerun", &args.rerun), ("budget", &budget)];
+    if args.workers {
+        command += " --workers";
+    }
     if args.ask != Ask::Ledger {
         command += &format!(" --ask {}", args.ask);
     }

@@ -7,6 +7,7 @@ pub mod counterfactual;
 pub mod judging;
 pub mod kept;
 mod mail;
+mod onlooker;
 pub mod post;
 mod process;
 mod sample;

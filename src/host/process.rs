@@ -165,13 +165,18 @@ impl Host {
         self.recording_engine(store, run, None)
     }
 
-    /// The same, with models that workers answer for as well.
+    /// The same for a run, whose models workers answer for as well if it has them.
     ///
     /// # Errors
     ///
     /// If it does not start.
-    pub fn engine_with_workers(&self, store: &Store, run: &RunId) -> Result<Arc<Engine>> {
-        self.recording_engine(store, run, Some(Relay { store: store.clone() }))
+    pub fn engine_of_run(
+        &self,
+        store: &Store,
+        run: &RunId,
+        has_workers: bool,
+    ) -> Result<Arc<Engine>> {
+        self.recording_engine(store, run, has_workers.then(|| Relay { store: store.clone() }))
     }
 
     fn recording_engine(

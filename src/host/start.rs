@@ -1,17 +1,12 @@
 //! A run of this process, from a prepared pipeline to its end.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
 use crate::host::budget::{Budget, Watch};
-use crate::relay::coordinator::Relay;
-use crate::relay::worker::WorkerProgress;
-use crate::relay::workforce::{WorkerLine, workforce};
-use crate::report::units::plural;
+use crate::host::onlooker::watch_workers;
 use crate::run::notice::{Notice, Observer};
 use crate::run::planned::Choice;
 use crate::run::provenance::machine;
@@ -22,11 +17,6 @@ use crate::stages::load::Loaded;
 use proofmill_base::error::{Error, ErrorKind, Result};
 use proofmill_base::ids::RunId;
 use proofmill_store::{Store, Trigger};
-
-/// Time between two looks for workers.
-const WORKERS_LOOK: Duration = Duration::from_secs(5);
-/// Time between two lines about workers where none comes or goes.
-const WORKERS_SAID: Duration = Duration::from_secs(30);
 
 /// What to run.
 pub struct RunStart {
@@ -95,8 +85,10 @@ impl Host {
             stop,
         };
         let engine = Arc::clone(&request.loaded.engine);
-        let relay = engine.models().relay();
-        let watching = relay.map(|relay| tokio::spawn(watch_workers(relay, of_workers.clone())));
+        let watching = engine.models().has_workers().then(|| {
+            let (engine, store) = (Arc::clone(&engine), store.clone());
+            tokio::spawn(watch_workers(engine, store, of_workers.clone()))
+        });
         let result = run(request, store).await;
         engine.models().end_relayed().await;
         watching.iter().for_each(tokio::task::JoinHandle::abort);
@@ -105,37 +97,6 @@ impl Host {
         });
         let spent = watch.and_then(Watch::end);
         Ok(EndedRun { result: result?, spent })
-    }
-}
-
-/// Says which workers there are when that changes, and how fast they are now and then. What cannot be read now is read later.
-async fn watch_workers(relay: Relay, observer: Arc<dyn Observer>) {
-    let (clock, mut named, mut since) = (relay.store.clock(), BTreeSet::new(), Duration::ZERO);
-    loop {
-        let alive = workforce(&relay.store).await.unwrap_or_default();
-        let alive: Vec<WorkerLine> = alive.into_iter().filter(|it| it.is_alive).collect();
-        let names: BTreeSet<String> = alive.iter().map(|it| it.worker.clone()).collect();
-        let is_due = clock.monotonic().saturating_sub(since) >= WORKERS_SAID && !names.is_empty();
-        if is_due || names != named {
-            observer.notice(&Notice::Remark { text: &at_work(&alive) });
-            (named, since) = (names, clock.monotonic());
-        }
-        clock.sleep(WORKERS_LOOK).await;
-    }
-}
-
-/// Workers in a line.
-fn at_work(workers: &[WorkerLine]) -> String {
-    let sum = |of: fn(&WorkerProgress) -> u64| workers.iter().map(|it| of(&it.progress)).sum();
-    let (held, speed): (u64, u64) = (sum(|it| it.held), sum(|it| it.per_minute));
-    match workers.len() {
-        0 => "no worker is there".to_owned(),
-        n => format!(
-            "{}: {} a minute, {} held",
-            plural(n, "worker"),
-            plural(speed as usize, "request"),
-            plural(held as usize, "segment"),
-        ),
     }
 }
 

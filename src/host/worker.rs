@@ -1,7 +1,7 @@
 //! A process that answers the requests of others: which models it may be, and what it takes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use proofmill_base::digest::Digest;
@@ -183,8 +183,7 @@ impl Working<'_> {
                     printable(&name, true)
                 ));
                 self.served.insert(model, Arc::new(Served::new(card, opened)));
-                let mut models = self.tally.models.lock().unwrap_or_else(PoisonError::into_inner);
-                models.push(name);
+                self.tally.is_also(&name);
             }
             Some(Err(error)) => self.refuse(model, &name, &error.to_string()),
             None => {}
@@ -212,8 +211,10 @@ impl Working<'_> {
     }
 
     fn refuse(&mut self, model: Digest, name: &str, reason: &str) {
-        self.refused.insert(model);
-        (self.remark)(format!("model `{}`: {reason}", printable(name, true)));
+        // Each segment that it held says so.
+        if self.refused.insert(model) {
+            (self.remark)(format!("model `{}`: {reason}", printable(name, true)));
+        }
     }
 
     fn ended(

@@ -1,5 +1,6 @@
 //! The models of a pipeline by name.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +19,7 @@ use crate::models::folder::LocalModel;
 use crate::models::identity::{IdentityError, ModelIdentity, checkpoint};
 use crate::models::model_info::{ModelInfo, ModelInfoError};
 use crate::models::runtime::Runtime;
-use crate::relay::coordinator::{Given, Relay, RelayedModel};
+use crate::relay::coordinator::{Given, RelayedModel};
 use crate::relay::records::{ModelCard, RELAY_VERSION};
 use proofmill_pipeline::device::Device;
 use proofmill_pipeline::models::Model;
@@ -143,9 +144,14 @@ impl Registry {
         Some(self.entries.get(name)?.open().await)
     }
 
-    /// How workers take part; `None` where this process answers alone.
-    pub fn relay(&self) -> Option<Relay> {
-        self.runtime.relay.clone()
+    /// Whether workers take part.
+    pub fn has_workers(&self) -> bool {
+        self.runtime.relay.is_some()
+    }
+
+    /// The names under which this process itself is a worker.
+    pub fn own_workers(&self) -> BTreeSet<String> {
+        self.entries.values().filter_map(|it| Some(it.relayed.get()?.given().own)).collect()
     }
 
     /// Ends the exchange with workers, whose answers are recorded.

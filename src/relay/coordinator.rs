@@ -98,8 +98,9 @@ impl RelayedModel {
         let board = Board::of(store);
         board.announce(&card).await?;
         let name = random_name(store.rng().as_ref(), 16);
-        let tally = WorkerTally::new(CancellationToken::new(), Arc::clone(store.clock()));
-        let tally = Arc::new(tally);
+        let (stop, clock) = (CancellationToken::new(), Arc::clone(store.clock()));
+        let tally = Arc::new(WorkerTally::new(stop, clock));
+        tally.is_also(&card.name);
         let claimed = Claimed::worker(&name)?;
         let claim = Claim::take(store, &claimed, tally.clone()).await?;
         let (sender, receiver) = mpsc::channel(IN_FLIGHT_MAX);
@@ -285,14 +286,17 @@ impl Pump {
 
     fn expect(&mut self, id: Digest, segment: RequestSegment) {
         self.known.extend(segment.requests.iter().map(|it| (it.key, id)));
-        self.purse.hand(id, segment.share);
         self.waiting.entry(id).or_insert(Waiting { segment, askers: HashMap::new() });
     }
 
     fn want(&mut self, wanted: Wanted) {
         let key = wanted.request.key;
         match self.known.get(&key).and_then(|id| self.waiting.get_mut(id)) {
-            Some(waiting) => waiting.askers.entry(key).or_default().push(wanted),
+            Some(waiting) => {
+                // One of an earlier process counts from here on: nothing waits for what no row asks.
+                self.purse.hand(waiting.segment.id(), waiting.segment.share);
+                waiting.askers.entry(key).or_default().push(wanted);
+            }
             None => self.pending.push(wanted),
         }
     }
@@ -401,10 +405,17 @@ impl Pump {
         if now.saturating_sub(*since) < PATIENCE {
             return;
         }
-        let message = format!("{error}; and no worker answered within {} s", PATIENCE.as_secs());
+        let (patience, identity) = (PATIENCE.as_secs(), &self.card.identity);
+        let message = format!(
+            "{error}; and no worker with the identity {identity} answered within {patience} s"
+        );
         let error = OpenError::new(message);
-        let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.askers.into_values());
-        for wanted in waiting.flatten() {
+        let mut unanswered = std::mem::take(&mut self.pending);
+        for (id, waiting) in self.waiting.drain() {
+            self.purse.settle(id, Usage::default());
+            unanswered.extend(waiting.askers.into_values().flatten());
+        }
+        for wanted in unanswered {
             let _ = wanted.reply.send(Err(AskError::Model(error.clone())));
         }
         self.known.clear();

@@ -64,7 +64,7 @@ pub struct WorkerProgress {
 /// What a worker counts, for its beat.
 #[derive(Debug)]
 pub struct WorkerTally {
-    pub models: Mutex<Vec<String>>,
+    models: Mutex<Vec<String>>,
     clock: Arc<dyn Clock>,
     /// When the last beat was, and what had been answered then.
     last: Mutex<(Duration, u64)>,
@@ -81,6 +81,11 @@ impl WorkerTally {
         let last = Mutex::new((clock.monotonic(), 0));
         let (models, held, answered, refused) = Default::default();
         Self { models, clock, last, held, answered, refused, stop }
+    }
+
+    /// Takes note of a model that it is.
+    pub fn is_also(&self, model: &str) {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner).push(model.to_owned());
     }
 
     /// How far it is. The speed is that since the last call.

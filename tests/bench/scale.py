@@ -17,6 +17,8 @@ import argparse
 import heapq
 import random
 
+import harness
+
 SEGMENT = 256
 HELD = 2
 LOOK = 0.5
@@ -36,7 +38,7 @@ class World:
         self.order = 0
         # Segments that no worker has found.
         self.open = 0
-        self.under_way = self.taken = 0
+        self.under_way = 0
         self.run_free = 0.0
         self.free_at = [0.0] * workers
         # Each worker as often as it may take another segment.
@@ -87,7 +89,6 @@ class World:
                 self.run_free = max(self.run_free, now + LOOK / 2) + self.args.read / self.args.calls_at_once
                 self.at(self.run_free, "taken")
             else:
-                self.taken += 1
                 self.under_way -= 1
                 self.publish(now)
             self.find(now)
@@ -108,10 +109,15 @@ class World:
         }
 
 
+def numbers(text: str) -> list[int]:
+    """Numbers with commas between them."""
+    return [int(number) for number in text.split(",")]
+
+
 def main() -> None:
     """Simulates each number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", default="1,8,64,256,1000", help="numbers of workers")
+    parser.add_argument("--workers", type=numbers, default=numbers("1,8,64,256,1000"), help="numbers of workers")
     parser.add_argument("--requests", type=int, default=100_000_000, help="requests of the run")
     parser.add_argument("--in-flight", type=int, default=16384, help="requests under way at a time")
     parser.add_argument("--seconds-each", type=float, default=1.0, help="how long a worker takes for a request")
@@ -123,16 +129,15 @@ def main() -> None:
     parser.add_argument("--price-writes", type=float, default=0.005, help="price of 1,000 writes or listings")
     parser.add_argument("--price-reads", type=float, default=0.0004, help="price of 1,000 reads")
     args = parser.parse_args()
-    numbers = [int(number) for number in args.workers.split(",")]
-    if min(*numbers, args.requests, args.at_once, args.calls_at_once) < 1 or args.in_flight < SEGMENT:
+    if min(*args.workers, args.requests, args.at_once, args.calls_at_once) < 1 or args.in_flight < SEGMENT:
         parser.error(f"numbers are at least 1, --in-flight at least {SEGMENT}")
     print(", ".join(f"{name} {value}" for name, value in vars(args).items() if name != "workers"), "\n")
     names = ["workers", "hours", "requests/s", "of all workers", "writes/s", "reads and lists/s", "calls per 1,000", "money"]
-    print("  ".join(f"{name:>{max(len(name), 9)}}" for name in names))
-    for number in numbers:
+    rows = []
+    for number in args.workers:
         found = World(args, number).go()
-        cells = [f"{number:,}"] + [f"{found[name]:,.2f}" for name in names[1:]]
-        print("  ".join(f"{cell:>{max(len(name), 9)}}" for cell, name in zip(cells, names)))
+        rows.append([f"{number:,}"] + [f"{found[name]:,.2f}" for name in names[1:]])
+    print(harness.aligned(names, rows))
 
 
 if __name__ == "__main__":

@@ -326,10 +326,7 @@ impl Scheduler<'_> {
     ) -> Result<Ticked> {
         let Fired { planned, run, .. } = &fired;
         let environment = self.environment;
-        let engine = match schedule.workers {
-            true => environment.host.engine_with_workers(self.store, run)?,
-            false => environment.host.engine(self.store, run)?,
-        };
+        let engine = environment.host.engine_of_run(self.store, run, schedule.workers)?;
         let pipeline = pipeline(schedule, *planned);
         let loaded = environment.load_from_store(&pipeline, &engine, self.store).await?;
         let budget = schedule.budget.as_deref().map(str::parse).transpose().map_err(|error| {

@@ -13,6 +13,7 @@ use proofmill_base::retry::RetryPolicy;
 use proofmill_base::rng::SeededRng;
 use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Body, Embed, Request};
+use proofmill_settings::endpoint::Budget;
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
 use proofmill_store::{Claim, Claimed, Store};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError, canonical, key};
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::relay::board::Board;
 use crate::relay::coordinator::{Relay, RelayedModel};
-use crate::relay::records::{ModelCard, RELAY_VERSION};
+use crate::relay::records::{KeyedRequest, ModelCard, RELAY_VERSION, RequestSegment};
 use crate::relay::worker::{Served, Worker, WorkerTally, answer};
 
 const IDENTITY: &str = "{\"weights\":\"w\"}";
@@ -32,12 +33,17 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 struct Fake {
     says: Option<f32>,
+    takes: Duration,
     asked: AtomicUsize,
 }
 
 impl Fake {
     fn saying(says: Option<f32>) -> Arc<Self> {
-        Arc::new(Self { says, asked: AtomicUsize::new(0) })
+        Self::taking(Duration::ZERO, says)
+    }
+
+    fn taking(takes: Duration, says: Option<f32>) -> Arc<Self> {
+        Arc::new(Self { says, takes, asked: AtomicUsize::new(0) })
     }
 }
 
@@ -52,6 +58,9 @@ impl LanguageModel for Fake {
         let Some(says) = self.says else {
             return Err(AskError::Model(OpenError::new("there is no key here")));
         };
+        if !self.takes.is_zero() {
+            tokio::time::sleep(self.takes).await;
+        }
         let Request::Embed(Embed { text, .. }) = request else { panic!("another request") };
         let body = Body::Vector(vec![says, text.len() as f32]);
         Ok(Answer { prompt_tokens: 1, prompt_truncated: false, body })
@@ -108,6 +117,12 @@ fn card() -> ModelCard {
         identity: IDENTITY.to_owned(),
         settings: serde_json::from_str("{\"path\": \"m\"}").unwrap(),
     }
+}
+
+fn with_budget(requests: u64) -> ModelCard {
+    let budget =
+        format!(r#"{{"url": "http://h/v1", "model": "m", "budget": {{"requests": {requests}}}}}"#);
+    ModelCard { settings: serde_json::from_str(&budget).unwrap(), ..card() }
 }
 
 /// A worker with a clock of its own that answers until it is aborted.
@@ -275,9 +290,10 @@ async fn a_clock_that_is_off_by_an_hour_costs_nothing() {
 #[tokio::test]
 async fn workers_die_and_no_row_is_lost() {
     const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut again = 0;
     for round in 0..10 {
         let objects = faulty().await;
-        let helper = Fake::saying(Some(1.0));
+        let helper = Fake::taking(Duration::from_millis(1), Some(1.0));
         let running: Arc<Mutex<Option<JoinHandle<()>>>> = Arc::default();
         let model = coordinator(&store(&objects, 0, 1).await, None).await;
         let killing = async {
@@ -296,5 +312,52 @@ async fn workers_die_and_no_row_is_lost() {
         running.lock().unwrap().take().unwrap().abort();
         let asked = helper.asked.load(Ordering::Relaxed);
         assert!(asked <= 3000 + NAMES.len() * 256, "{asked}");
+        again += asked - 3000;
+    }
+    assert!(again > 0, "no worker died while it answered");
+}
+
+/// What an earlier run published with shares of the budget, and no row asks for any more, holds nothing back.
+#[tokio::test]
+async fn shares_of_an_earlier_run_hold_nothing_back() {
+    let objects = faulty().await;
+    let store = store(&objects, 0, 1).await;
+    let card = with_budget(300);
+    for (rows, share) in [(1000..1256, 256), (2000..2044, 44)] {
+        let requests = rows.map(|row| {
+            let (request, key) = request(row);
+            KeyedRequest { key: key.into(), request: canonical(&request) }
+        });
+        let share = Budget { requests: Some(share), ..Budget::default() };
+        let segment = RequestSegment::new(card.id(), requests.collect(), Some(share));
+        Board::of(&store).publish(&segment).await.unwrap();
+    }
+    let relay = Relay { store };
+    let model = RelayedModel::start(&relay, card, Fake::saying(Some(1.0))).await.unwrap();
+    let asking = tokio::time::timeout(Duration::from_secs(30), ask(&model, 300));
+    assert_eq!(asking.await.expect("it hangs"), expected(300, 1.0));
+    let (request, key) = request(300);
+    let more = model.ask(request, key, &Waits::default()).await;
+    assert!(matches!(more, Err(AskError::Spent(_))), "{more:?}");
+}
+
+/// Where no worker comes, and the process cannot answer, both reasons are given, and who would have to come.
+#[tokio::test]
+async fn requests_do_not_wait_for_ever() {
+    let objects = faulty().await;
+    let relay = Relay { store: store(&objects, 0, 1).await };
+    // Those that the budget holds back wait for shares that never come back.
+    let model = RelayedModel::start(&relay, with_budget(300), Fake::saying(None)).await.unwrap();
+    let waits = Waits::default();
+    let asked = (0..400).map(|row| {
+        let (request, key) = request(row);
+        model.ask(request, key, &waits)
+    });
+    let answers = tokio::time::timeout(Duration::from_secs(30), join_all(asked)).await;
+    for answer in answers.expect("it hangs") {
+        let error = answer.unwrap_err().to_string();
+        for part in ["there is no key here", IDENTITY, "within 60 s"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

@@ -72,7 +72,9 @@ fn ends(child: &mut Running, code: i32, log: &str, workspace: &Workspace) {
 fn workers_answer_what_the_run_itself_cannot() {
     let (workspace, url, received) = asking(answer, 700);
     let _workers = ["1.log", "2.log"].map(|log| worker(&workspace, &["--url", &url], log));
-    workspace.proofmill(&["run", "p.yaml", "--workers"]).expect(0);
+    let done = workspace.proofmill(&["run", "p.yaml", "--workers"]).expect(0);
+    // Beside the run itself, which answers as a worker does.
+    assert!(!done.stderr.contains("3 workers"), "{}", done.stderr);
     let rows = workspace.sql("SELECT count(*) AS n, count(DISTINCT text) AS texts, bool_and(text = upper('is ' || row_id)) AS right FROM said");
     assert_eq!(rows, [json!({ "n": 700, "texts": 700, "right": true })]);
     assert_eq!(received.lock().unwrap().len(), 700, "each is asked once");
@@ -132,7 +134,7 @@ fn workers_are_a_setting_of_a_place() {
     );
     let _worker = worker(&workspace, &["--url", &url], "1.log");
     let done = workspace.proofmill(&["run", "p.yaml"]).expect(0);
-    done.says("1 worker").says("requests to reader: worker ").says(" 30");
+    done.says("remark: 1 worker\n").says("requests to reader: worker ").says(" 30");
     let listed = "SELECT life, models, held, answered FROM system.workers";
     let shown = workspace.json(&["workers"]);
     let rows = workspace.sql(listed);
@@ -194,6 +196,11 @@ fn a_run_that_is_stopped_withdraws_what_no_worker_has_begun() {
     until("nothing is asked", || received.lock().unwrap().len() > 30);
     workspace.proofmill(&["runs", "stop", "latest"]).expect(0);
     ends(&mut run, 130, "run.log", &workspace);
+    let said = workspace.read("run.log");
+    assert!(
+        said.contains(" --workers ") && said.contains(" --resume "),
+        "what resumes it has workers too: {said}"
+    );
     ends(&mut worker, 0, "1.log", &workspace);
     let asked = received.lock().unwrap().len();
     assert!(asked < 3000 - 256, "{asked}");
