@@ -102,7 +102,7 @@ impl Board {
         Ok(found)
     }
 
-    /// Publishes requests.
+    /// Publishes requests. What lies in their place and cannot be read is of no use to any worker, and is replaced.
     ///
     /// # Errors
     ///
@@ -110,7 +110,17 @@ impl Board {
     pub async fn publish(&self, segment: &RequestSegment) -> Result<Digest> {
         let (model, id) = (segment.model, segment.id());
         let key = RelayKey { model, object: RelayObject::Requests(id) }.key();
-        self.store.create(&key, seal(&key, segment)?).await?;
+        let sealed = seal(&key, segment)?;
+        if let Created::Lost(stored) = self.store.create(&key, sealed.clone()).await? {
+            let is_broken = match unseal::<RequestSegment>(&key, &stored) {
+                Ok(stored) => stored.id() != id,
+                Err(error) => error.is_broken_record(),
+            };
+            if is_broken {
+                self.store.delete(&key).await?;
+                self.store.create(&key, sealed).await?;
+            }
+        }
         Ok(id)
     }
 

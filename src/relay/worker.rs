@@ -29,6 +29,9 @@ use crate::relay::records::{
 /// Segments that a process holds at a time: while the last requests of one are answered, the next begins.
 pub const HELD_MAX: usize = 2;
 
+/// A segment that cannot be read is looked at again after so long.
+const UNREADABLE: Duration = Duration::from_secs(60);
+
 /// A model that a worker is.
 #[derive(Debug)]
 pub struct Served {
@@ -121,8 +124,8 @@ pub struct Worker {
     tally: Arc<WorkerTally>,
     /// Those who hold segments, each watched.
     watched: HashMap<String, ClaimWatch>,
-    /// Segments that cannot be read.
-    unreadable: HashSet<Digest>,
+    /// Segments that could not be read, and when that was: the run that asks for them may replace them.
+    unreadable: HashMap<Digest, Duration>,
     /// Segments that it holds.
     holding: HashSet<Digest>,
 }
@@ -167,11 +170,12 @@ impl Worker {
             let Some(segments) = found.get(model) else { continue };
             // Each worker begins elsewhere, so that few want the same.
             let seed = self.name.bytes().fold(0, |seed, byte| mix64(seed ^ u64::from(byte)));
+            let now = self.board.store().clock().monotonic();
+            let is_unreadable = |id: &Digest| {
+                self.unreadable.get(id).is_some_and(|at| now.saturating_sub(*at) < UNREADABLE)
+            };
             let is_free = |(id, it): &(&Digest, &Standing)| {
-                it.is_open
-                    && !it.is_answered
-                    && !self.unreadable.contains(id)
-                    && !self.holding.contains(id)
+                it.is_open && !it.is_answered && !is_unreadable(id) && !self.holding.contains(id)
             };
             let mut free: Vec<(Digest, Standing)> =
                 segments.iter().filter(is_free).map(|(id, it)| (*id, *it)).collect();
@@ -196,7 +200,7 @@ impl Worker {
                         return Err(error);
                     }
                     Err(error) => {
-                        self.unreadable.insert(id);
+                        self.unreadable.insert(id, now);
                         remark(format!("{error}; the segment is left alone"));
                     }
                 }

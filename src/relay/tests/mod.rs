@@ -15,7 +15,7 @@ use proofmill_base::waits::Waits;
 use proofmill_engine::request::{Answer, Body, Embed, Request};
 use proofmill_settings::endpoint::Budget;
 use proofmill_store::faulty::{Fault, FaultyStore, Op};
-use proofmill_store::{Claim, Claimed, Store};
+use proofmill_store::{Claim, Claimed, RelayKey, RelayObject, Store};
 use proofmill_udfs::model::{AskError, Key, LanguageModel, OpenError, canonical, key};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -360,4 +360,24 @@ async fn requests_do_not_wait_for_ever() {
             assert!(error.contains(part), "{error}");
         }
     }
+}
+
+/// Requests that were damaged in the store are published anew by the next run, and the same worker answers them.
+#[tokio::test]
+async fn damaged_requests_are_replaced() {
+    let objects = faulty().await;
+    let of_run = store(&objects, 0, 1).await;
+    let (request, key) = request(0);
+    let keyed = KeyedRequest { key: key.into(), request: canonical(&request) };
+    let segment = RequestSegment::new(card().id(), vec![keyed], None);
+    let object = RelayObject::Requests(segment.id());
+    let place = RelayKey { model: card().id(), object }.key();
+    of_run.create(&place, "{\"v\":1,\"mod".into()).await.unwrap();
+    let worker = worker(store(&objects, 0, 2).await, "helper", Fake::saying(Some(1.0))).await;
+    // It has seen what is damaged.
+    of_run.clock().sleep(LOOK * 10).await;
+    let model = coordinator(&of_run, None).await;
+    let asking = tokio::time::timeout(Duration::from_secs(30), ask(&model, 1));
+    assert_eq!(asking.await.expect("it hangs"), expected(1, 1.0));
+    worker.abort();
 }
